@@ -1,0 +1,32 @@
+# Everything needs Go alone. `make demo` and `make test` do all their own set-up.
+SHELL := /bin/bash
+GO ?= go
+SEED ?= 1
+N ?= 100000
+FUZZTIME ?= 10s
+
+.PHONY: build demo test race lint fuzz-short sim gen bench clean
+
+build: ; $(GO) build -o bin/loglode ./cmd/loglode
+
+# The main job on real input: real processes, kills, replay, checksums.
+demo: build ; $(GO) run ./cmd/internal/demo -binary bin/loglode $(if $(DEMO_INPUT),-input "$(DEMO_INPUT)")
+
+test: build ; $(GO) vet ./... && $(GO) test -timeout 20m ./...
+
+race: ; $(GO) test -race -timeout 40m ./...
+
+lint: ; test -z "$$(gofmt -l $$(git ls-files '*.go'))" && $(GO) vet ./... && $(GO) test ./cmd/internal/tidy
+
+# Each fuzz target for FUZZTIME.
+fuzz-short: ; $(GO) run ./cmd/internal/fuzzall -time $(FUZZTIME)
+
+# N seeded schedules of the protocol core from SEED on: make sim SEED=1 N=1000000
+sim: ; LOGLODE_SIM_SEED=$(SEED) LOGLODE_SIM_N=$(N) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./ledger/internal/ledgersim
+
+# Generated code is committed; this makes it anew. Needs protoc and thrift 0.17.
+gen: ; $(GO) generate ./...
+
+bench: build ; $(GO) run ./benchmarks/run -binary bin/loglode
+
+clean: ; rm -rf bin out loglode-data
