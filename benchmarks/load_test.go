@@ -1,0 +1,72 @@
+package benchmarks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// delayed answers each operation after d, without order.
+func delayed(d time.Duration) TargetFunc {
+	return func(_ context.Context, _ []byte, done func(error)) {
+		time.AfterFunc(d, func() { done(nil) })
+	}
+}
+
+func TestClosedLoopKeepsOutstanding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		res, err := Run(t.Context(), Load{Outstanding: 10, Warmup: time.Second, Duration: 10 * time.Second, SizeBytes: 8}, delayed(100*time.Millisecond))
+		require.NoError(t, err)
+		require.InDelta(t, 100, res.PerSecond, 5)
+		require.InDelta(t, 100_000, res.AckMicros.P50, 200)
+	})
+}
+
+// TestOpenLoopChargesStalls holds the target for a second: every operation that
+// was due meanwhile must carry the delay (no coordinated omission).
+func TestOpenLoopChargesStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		stall := TargetFunc(func(_ context.Context, _ []byte, done func(error)) {
+			wait := time.Millisecond
+			if at := time.Since(begin); at >= 5*time.Second && at < 6*time.Second {
+				wait = 6*time.Second - at
+			}
+			time.AfterFunc(wait, func() { done(nil) })
+		})
+		res, err := Run(t.Context(), Load{Rate: 100, Outstanding: 10, Warmup: time.Second, Duration: 9 * time.Second, SizeBytes: 8}, stall)
+		require.NoError(t, err)
+		require.InDelta(t, 100, res.PerSecond, 2)
+		require.Less(t, res.AckMicros.P50, int64(2000))
+		require.Greater(t, res.AckMicros.P90, int64(50_000), "a tenth of the operations were due in the stall")
+		require.InDelta(t, 1_000_000, res.AckMicros.Max, 20_000)
+	})
+}
+
+func TestFailureEndsTheRun(t *testing.T) {
+	boom := errors.New("boom")
+	res, err := Run(t.Context(), Load{Outstanding: 3, SizeBytes: 1}, TargetFunc(func(_ context.Context, _ []byte, done func(error)) { done(boom) }))
+	require.ErrorIs(t, err, boom)
+	require.Positive(t, res.Failed)
+}
+
+func TestLoadValidateNamesTheField(t *testing.T) {
+	_, err := Run(t.Context(), Load{Rate: -1}, delayed(0))
+	require.ErrorContains(t, err, "rate -1")
+	_, err = Run(t.Context(), Load{SizeBytes: 2 << 20}, delayed(0))
+	require.ErrorContains(t, err, "2097152")
+}
+
+// TestUsageSeesThisProcess spins until the clock of /proc has moved; on a
+// machine that never gives this process a tick, the test's own limit ends it.
+func TestUsageSeesThisProcess(t *testing.T) {
+	before := ReadUsage(nil)
+	for ReadUsage(nil).Since(before).Self == 0 {
+	}
+	require.Positive(t, ReadUsage([]int{os.Getpid()}).ServerRSSBytes)
+}
