@@ -10,7 +10,8 @@
 //
 //   - All mutation is Txn: every operation of it happens, or none.
 //   - A Txn whose answer was lost fails with ErrUnknownOutcome: it may have
-//     happened. The caller reads back before it decides; see Resolve.
+//     happened. The caller reads back before it decides; CreateOnce,
+//     CompareAndSet, Remove and Update do so for one key.
 //   - A watch is level-triggered: a signal means "read again". It signals once
 //     at the start, after each change, and after every time it may have missed
 //     one (reconnect, compacted revisions), so a caller that reads after each

@@ -33,9 +33,12 @@ type Store interface {
 	// committed state.
 	Get(ctx context.Context, key string) (Node, error)
 
-	// List gives the direct children of key in key order, one page a call. A
-	// child that exists only as a parent of others is listed with Version 0
-	// and no value. A key without children gives an empty page, no error.
+	// List gives the direct children of key in key order, one page a call; see
+	// Children for all of them. A child that exists only as a parent of others
+	// is listed with Version 0 and no value, and sorts as if its name ended in
+	// a slash. A key without children gives an empty page, no error. A page is
+	// one moment of the store, a listing of several pages is not: a child that
+	// was there all the time is in it exactly once.
 	List(ctx context.Context, key string, opts ListOptions) (Page, error)
 
 	// Txn does all operations or none.
@@ -54,7 +57,7 @@ type Store interface {
 
 // ListOptions pages a List.
 type ListOptions struct {
-	After    string // name of the last child of the page before; "" for the first page
+	After    string // Page.Next of the page before, or a child's name; "" for the first page
 	Limit    int    // most children a page; 0 = 1000
 	KeysOnly bool   // leave Value nil
 }
@@ -62,15 +65,19 @@ type ListOptions struct {
 // Page is a part of a listing.
 type Page struct {
 	Nodes []Node // sorted by key
-	More  bool   // there are children after the last of Nodes
+	More  bool   // there may be children after the last of Nodes
+	Next  string // for ListOptions.After, if More
 }
+
+// DefaultListLimit is the page size of a List without a limit.
+const DefaultListLimit = 1000
 
 // WatchScope says what a watch looks at.
 type WatchScope uint8
 
 const (
 	WatchNode     WatchScope = iota // the node itself: created, written, deleted
-	WatchChildren                   // the direct children: one created, written or deleted
+	WatchChildren                   // the direct children: one created, written or deleted; nothing deeper
 )
 
 // Watch delivers signals.
@@ -84,10 +91,14 @@ type Watch interface {
 
 // SessionOptions sets up a session.
 type SessionOptions struct {
-	TTL    time.Duration // 0 = 10 s; stores may round up to whole seconds
+	TTL    time.Duration // 0 = DefaultSessionTTL; stores may round up to whole seconds
 	Resume SessionID     // continue this session if it still lives; ErrSessionLost if not
 	Secret []byte        // what Session.Secret gave for the session to resume, where a store needs it
 }
+
+// DefaultSessionTTL is how long a session without a TTL of its own outlives its
+// holder.
+const DefaultSessionTTL = 10 * time.Second
 
 // Session owns ephemeral nodes. It keeps itself alive until Close.
 type Session interface {
@@ -97,6 +108,7 @@ type Session interface {
 	// Close ends the session at the store, which deletes its nodes.
 	Close(ctx context.Context) error
 	// Abandon stops keeping the session alive without ending it: its nodes stay
-	// until the TTL is over, or until another resumes it.
+	// until the TTL is over, or until another resumes it. Done is closed, as
+	// this holder will not learn when they go.
 	Abandon()
 }
