@@ -33,7 +33,7 @@ func (t TxID) Time() time.Time { return time.UnixMilli(int64(t)) }
 // Record is one record of a stream, as appended and as read.
 type Record struct {
 	DLSN    DLSN // assigned by the append; ignored there
-	TxID    TxID // of an append: negative = let the writer choose
+	TxID    TxID // of an append: 0 = the writer chooses the append time in ms; negative is refused
 	Payload []byte
 }
 
