@@ -1,0 +1,260 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Handler takes the calls of connections.
+type Handler interface {
+	// Call is given one call, from the connection's reader: it must not block
+	// for long, and the call must be replied to exactly once, now or later,
+	// from any goroutine.
+	Call(c *Call)
+	// Hangup says that no more calls come from this peer. Calls that were
+	// given before may be unanswered.
+	Hangup(p *Peer)
+}
+
+// ConnOptions bounds one connection of a server. The zero value is good.
+type ConnOptions struct {
+	FrameBytesMax int           // most bytes of a message. Default 16 MiB
+	CallsMax      int           // most calls without a reply; then reading stops. Default 128
+	IdleTimeout   time.Duration // a connection without calls is closed after this. Default 15 min
+	FrameTimeout  time.Duration // a frame that has begun must end within this. Default 30 s
+	WriteTimeout  time.Duration // a peer that does not read replies is closed after this. Default 30 s
+}
+
+func (o ConnOptions) withDefaults() ConnOptions {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	if o.FrameBytesMax <= 0 {
+		o.FrameBytesMax = FrameBytesMax
+	}
+	if o.CallsMax <= 0 {
+		o.CallsMax = 128
+	}
+	def(&o.IdleTimeout, 15*time.Minute)
+	def(&o.FrameTimeout, 30*time.Second)
+	def(&o.WriteTimeout, 30*time.Second)
+	return o
+}
+
+// Peer is one connection of a server.
+type Peer struct {
+	nc net.Conn
+	h  Handler
+	o  ConnOptions
+
+	// Session is the handler's own.
+	Session any
+
+	mu      sync.Mutex // guards the fields below
+	cond    sync.Cond  // something below changed
+	pending []*Call    // not yet written out, in the order of arrival
+	ending  bool       // no more calls: the writer ends when pending is empty
+	broken  bool       // the connection is of no use: the writer ends now
+}
+
+// Addr is the peer's address.
+func (p *Peer) Addr() string { return p.nc.RemoteAddr().String() }
+
+// Close ends the connection at once.
+func (p *Peer) Close() { p.fail() }
+
+// ServeConn serves one connection until it ends, breaks the protocol, or ctx
+// ends; then it waits for outstanding replies (at most WriteTimeout) and sends
+// them. It owns nc. It runs the reader itself and one goroutine for the
+// replies, and returns when both have ended.
+func ServeConn(ctx context.Context, nc net.Conn, h Handler, o ConnOptions) error {
+	p := &Peer{nc: nc, h: h, o: o.withDefaults()}
+	p.cond.L = &p.mu
+	stop := context.AfterFunc(ctx, func() {
+		// A read in progress ends with a timeout; ctx tells why.
+		_ = nc.SetReadDeadline(time.Unix(1, 0))
+		p.mu.Lock()
+		p.ending = true
+		p.cond.Broadcast()
+		p.mu.Unlock()
+	})
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(p.write)
+	err := p.read(ctx)
+	h.Hangup(p)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+		timer := time.AfterFunc(p.o.WriteTimeout, p.fail)
+		defer timer.Stop()
+		p.finish()
+	} else {
+		p.fail()
+	}
+	wg.Wait()
+	return errors.Join(err, ignoreClosed(nc.Close()))
+}
+
+// read hands calls to the handler until the connection or ctx ends.
+func (p *Peer) read(ctx context.Context) error {
+	fr := NewFrameReader(p.nc, p.o.FrameBytesMax)
+	for {
+		if err := p.deadline(ctx, p.o.IdleTimeout); err != nil {
+			return err
+		}
+		if err := fr.Wait(); err != nil {
+			return fmt.Errorf("waiting for a call: %w", err)
+		}
+		if err := p.deadline(ctx, p.o.FrameTimeout); err != nil {
+			return err
+		}
+		msg, err := fr.Next()
+		if err != nil {
+			return err
+		}
+		c, err := DecodeCall(msg)
+		if err != nil {
+			return err
+		}
+		if !p.accept(c) {
+			return ErrConnClosed
+		}
+		if c.Method == Unknown {
+			c.Reply(&Reply{Err: &ApplicationError{Type: TypeUnknownMethod, Message: "Invalid method name: '" + c.Name + "'"}})
+			continue
+		}
+		p.h.Call(c)
+	}
+}
+
+// deadline sets the read deadline, unless ctx has ended: its own, past deadline
+// must not be overwritten.
+func (p *Peer) deadline(ctx context.Context, d time.Duration) error {
+	if err := p.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	return ctx.Err() // the deadline set by the end of ctx may have come just before ours
+}
+
+// accept queues a call, once there is room.
+func (p *Peer) accept(c *Call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.pending) >= p.o.CallsMax && !p.broken && !p.ending {
+		p.cond.Wait()
+	}
+	if p.broken || p.ending {
+		return false
+	}
+	c.peer = p
+	p.pending = append(p.pending, c)
+	return true
+}
+
+// Peer is the connection that the call came by.
+func (c *Call) Peer() *Peer { return c.peer }
+
+// Reply answers the call. Only the first reply counts.
+func (c *Call) Reply(r *Reply) {
+	p := c.peer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.reply != nil {
+		return
+	}
+	c.reply = r
+	if len(p.pending) > 0 && p.pending[0] == c {
+		p.cond.Broadcast()
+	}
+}
+
+// fail ends both sides now.
+func (p *Peer) fail() {
+	p.mu.Lock()
+	p.broken = true
+	p.cond.Broadcast()
+	p.mu.Unlock()
+	_ = p.nc.Close() // the reader and the writer see it; ServeConn reports its own close
+}
+
+// finish lets the writer end once everything is answered.
+func (p *Peer) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ending = true
+	p.cond.Broadcast()
+}
+
+// write sends replies in the order of their calls, all that are ready in one
+// write.
+func (p *Peer) write() {
+	var buf []byte
+	for {
+		ready := p.next()
+		if ready == nil {
+			return
+		}
+		buf = buf[:0]
+		for _, c := range ready {
+			var err error
+			if buf, err = AppendReply(buf, c, c.reply); err != nil {
+				buf = appendInternal(buf, c, err)
+			}
+		}
+		if err := p.nc.SetWriteDeadline(time.Now().Add(p.o.WriteTimeout)); err != nil {
+			p.fail()
+			return
+		}
+		if _, err := p.nc.Write(buf); err != nil {
+			p.fail()
+			return
+		}
+		if cap(buf) > 1<<20 {
+			buf = nil
+		}
+	}
+}
+
+// appendInternal answers a call whose reply could not be encoded.
+func appendInternal(buf []byte, c *Call, cause error) []byte {
+	out, err := AppendReply(buf, c, &Reply{Err: &ApplicationError{Type: TypeInternalError, Message: cause.Error()}})
+	if err != nil {
+		return buf // an exception has nothing that can fail
+	}
+	return out
+}
+
+// next waits for replied calls at the head and takes them, nil at the end.
+func (p *Peer) next() []*Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.broken || p.ending && len(p.pending) == 0 {
+			return nil
+		}
+		n := 0
+		for n < len(p.pending) && p.pending[n].reply != nil {
+			n++
+		}
+		if n > 0 {
+			ready := p.pending[:n:n]
+			p.pending = append([]*Call(nil), p.pending[n:]...)
+			p.cond.Broadcast()
+			return ready
+		}
+		p.cond.Wait()
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
