@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// Settings of the embedded server. It is one member alone, so it may elect
+// itself at once: five ticks of 20 ms. The least TTL of a lease follows from
+// the election time, and is then 1 s.
+const (
+	etcdTickMillis     = 20
+	etcdElectionMillis = 100
+	etcdQuotaBytes     = 8 << 30         // etcd's own advice for the most
+	etcdCompactAfter   = 5 * time.Minute // history kept; watches survive its loss
+	etcdTxnOpsMax      = 4096
+	etcdRequestBytes   = 8 << 20
+)
+
+// EtcdOptions set up an embedded etcd server.
+type EtcdOptions struct {
+	Dir          string      // its data, made if absent
+	ListenClient string      // host:port for clients; "" = 127.0.0.1:2379, port 0 = any
+	ListenPeer   string      // host:port for other members, of which there are none; "" = 127.0.0.1:0
+	Logger       *zap.Logger // nil = none; gets warnings and errors
+}
+
+// Etcd is a running embedded etcd server.
+type Etcd struct {
+	e *embed.Etcd
+}
+
+// StartEtcd starts a single-member etcd server on opts.Dir and waits until it
+// serves, or until ctx ends. The server lives until Close.
+func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
+	cfg, err := etcdConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+		return &Etcd{e: e}, nil
+	case err = <-e.Err():
+	case <-e.Server.StopNotify():
+		err = errors.New("it stopped by itself")
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	e.Close()
+	return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
+}
+
+func etcdConfig(opts EtcdOptions) (*embed.Config, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("etcd: Dir is empty: want a directory for its data")
+	}
+	if opts.ListenClient == "" {
+		opts.ListenClient = "127.0.0.1:2379"
+	}
+	if opts.ListenPeer == "" {
+		opts.ListenPeer = "127.0.0.1:0"
+	}
+	log := opts.Logger
+	if log == nil {
+		log = zap.NewNop()
+	}
+	cfg := embed.NewConfig()
+	cfg.Name = "loglode"
+	cfg.Dir = opts.Dir
+	client, err := etcdURL("ListenClient", opts.ListenClient)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := etcdURL("ListenPeer", opts.ListenPeer)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = client, client
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = peer, peer
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.TickMs, cfg.ElectionMs = etcdTickMillis, etcdElectionMillis
+	cfg.QuotaBackendBytes = etcdQuotaBytes
+	cfg.AutoCompactionMode = embed.CompactorModePeriodic
+	cfg.AutoCompactionRetention = etcdCompactAfter.String()
+	cfg.MaxTxnOps = etcdTxnOpsMax
+	cfg.MaxRequestBytes = etcdRequestBytes
+	cfg.EnableGRPCGateway = false
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.Named("etcd").WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	return cfg, nil
+}
+
+// etcdURL takes host:port, where the host must be an address for etcd to bind.
+func etcdURL(field, addr string) ([]url.URL, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %s: %w", field, err)
+	}
+	if host != "localhost" && net.ParseIP(host) == nil {
+		return nil, fmt.Errorf("etcd: %s is %q: want an IP address and a port", field, addr)
+	}
+	return []url.URL{{Scheme: "http", Host: addr}}, nil
+}
+
+// Endpoint is the host:port that clients connect to.
+func (e *Etcd) Endpoint() string { return e.e.Clients[0].Addr().String() }
+
+// Err gives the error that ended the server by itself.
+func (e *Etcd) Err() <-chan error { return e.e.Err() }
+
+// Close stops the server and waits for it.
+func (e *Etcd) Close() { e.e.Close() }

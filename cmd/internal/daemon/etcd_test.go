@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/etcdstore"
+)
+
+// The embedded server serves soon after a first and a later start, and keeps
+// its data.
+func TestEtcdStartsFastAndKeepsData(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	dir := t.TempDir()
+	for round := range 2 {
+		begin := time.Now()
+		e, err := StartEtcd(t.Context(), EtcdOptions{Dir: dir, ListenClient: "127.0.0.1:0"})
+		require.NoError(t, err)
+		took := time.Since(begin)
+		t.Logf("round %d: ready after %v", round, took)
+		require.Less(t, took, 10*time.Second)
+		s, err := etcdstore.Open(t.Context(), etcdstore.Options{Endpoints: []string{e.Endpoint()}})
+		require.NoError(t, err)
+		if round == 0 {
+			_, err = s.Txn(t.Context(), metadata.Create("/a", []byte("kept")))
+			require.NoError(t, err)
+		}
+		n, err := s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "kept", string(n.Value))
+		ses, err := s.Session(t.Context(), metadata.SessionOptions{TTL: time.Second})
+		require.NoError(t, err)
+		require.NoError(t, ses.Close(t.Context()))
+		require.NoError(t, s.Close())
+		e.Close()
+	}
+}
+
+func TestEtcdOptionErrors(t *testing.T) {
+	e, err := StartEtcd(t.Context(), EtcdOptions{Dir: t.TempDir(), ListenClient: "127.0.0.1:0"})
+	require.NoError(t, err)
+	defer e.Close()
+	for name, opts := range map[string]EtcdOptions{
+		"Dir is empty":           {},
+		"ListenClient":           {Dir: t.TempDir(), ListenClient: "nowhere"},
+		"want an IP address":     {Dir: t.TempDir(), ListenClient: "example.org:1"},
+		"address already in use": {Dir: t.TempDir(), ListenClient: e.Endpoint()},
+	} {
+		_, err := StartEtcd(context.Background(), opts)
+		require.ErrorContains(t, err, name)
+	}
+}
