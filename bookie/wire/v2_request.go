@@ -127,9 +127,9 @@ type BatchRead struct {
 	Flags     Flags
 	Ledger    bk.LedgerID
 	First     bk.EntryID
-	RequestID int64 // repeated in the answer
-	MaxCount  int32 // entries; <= 0: no limit
-	MaxSize   int64 // bytes of the answer frame; the first entry comes whatever its size
+	RequestID int64                   // repeated in the answer
+	MaxCount  int32                   // entries; <= 0: no limit
+	MaxSize   int64                   // bytes of the answer frame; the first entry comes whatever its size
 	MasterKey *[bk.MasterKeySize]byte // for FlagFence, otherwise not sent
 }
 
