@@ -74,8 +74,9 @@ func (o *Options) Validate() error {
 
 // Tree is the streams below one namespace. Any number of goroutines may use it.
 type Tree struct {
-	opts Options
-	log  *zap.Logger
+	opts    Options
+	ledgers ledgers
+	log     *zap.Logger
 }
 
 // New makes a Tree; nothing is read or written yet.
@@ -95,7 +96,11 @@ func New(opts Options) (*Tree, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
 	}
-	return &Tree{opts: opts, log: opts.Logger.Named("segment")}, nil
+	return &Tree{
+		opts:    opts,
+		ledgers: clientLedgers{client: opts.Ledgers, digest: opts.Digest, password: opts.Password},
+		log:     opts.Logger.Named("segment"),
+	}, nil
 }
 
 // Stream is a handle on one stream, which need not exist. It does no I/O; an
