@@ -2,29 +2,87 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"iter"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/internal/conn"
+	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/layout"
 )
 
+// Fixed limits of a client.
+const (
+	// queueBytesMax is the most bytes that wait to be sent on one connection.
+	queueBytesMax = 64 << 20
+	backoffMin    = 50 * time.Millisecond
+	backoffMax    = 5 * time.Second
+	// quarantine is how long a bookie that failed is avoided where there is
+	// another.
+	quarantine = 30 * time.Second
+)
 
 // Client talks to the bookies of one cluster. Any number of goroutines may use
 // it.
+//
+// Goroutines: the connections' (see internal/conn), one that watches the list
+// of bookies while there are writers, one per ensemble change in flight, one
+// per open reader that follows its ledger's metadata. Close waits for them.
 type Client struct {
 	cluster *layout.Cluster
+	store   metadata.Store // to close; nil if it is the caller's
 	opts    Options
-}
+	pool    *conn.Pool
+	metrics *metrics
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
 
-// Connect opens the metadata store at a URI ("etcd://host:2379/ledgers") and
-// makes a client of the cluster there. Close closes the store too.
-func Connect(ctx context.Context, metadataURI string, opts ...Option) (*Client, error) {
-	return nil, errTODO
+	mu       sync.Mutex // guards all below
+	rng      *mathrand.Rand
+	writers  map[*Writer]struct{}
+	readers  map[*Reader]struct{}
+	watching bool
+	closed   bool
 }
 
 // New makes a client of a cluster. The cluster's store stays the caller's.
 func New(cluster *layout.Cluster, opts Options) (*Client, error) {
-	return nil, errTODO
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	opts.Logger = opts.Logger.Named("ledger")
+	m, err := newMetrics(opts.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("ledger metrics: %w", err)
+	}
+	c := &Client{
+		cluster: cluster, opts: opts, metrics: m,
+		writers: map[*Writer]struct{}{}, readers: map[*Reader]struct{}{},
+	}
+	seed := opts.Seed
+	if seed == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails, by its documentation
+		seed = binary.LittleEndian.Uint64(b[:])
+	}
+	c.rng = mathrand.New(mathrand.NewPCG(seed, seed))
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	tick := min(opts.AddTimeout, opts.ReadTimeout) / 16
+	c.pool = conn.NewPool(conn.Options{
+		Dial: opts.Dial, Resolve: cluster.Resolve, DialTimeout: opts.DialTimeout,
+		Tick:       min(max(tick, time.Millisecond), 250*time.Millisecond),
+		QueueBytes: queueBytesMax, StallTimeout: opts.AddTimeout,
+		BackoffMin: backoffMin, BackoffMax: backoffMax, Logger: opts.Logger,
+	})
+	return c, nil
 }
 
 // Cluster is the metadata of the cluster that the client uses.
@@ -32,34 +90,107 @@ func (c *Client) Cluster() *layout.Cluster { return c.cluster }
 
 // Close fails what is still in flight and waits for the client's goroutines.
 // Writers and readers that are still open end as by Abort.
-func (c *Client) Close() error { return errTODO }
-
-// Create makes a new, open ledger and gives its writer. It fails with
-// bk.ErrNotEnoughBookies when fewer bookies than q.Ensemble are writable.
-func (c *Client) Create(ctx context.Context, q bk.Quorum, opts ...CreateOption) (*Writer, error) {
-	return nil, errTODO
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	var writers []*Writer
+	for w := range c.writers {
+		writers = append(writers, w)
+	}
+	var readers []*Reader
+	for r := range c.readers {
+		readers = append(readers, r)
+	}
+	c.mu.Unlock()
+	var errs []error
+	for _, w := range writers {
+		errs = append(errs, w.Abort())
+	}
+	for _, r := range readers {
+		errs = append(errs, r.Close())
+	}
+	c.cancel()
+	c.pool.Close()
+	c.wg.Wait()
+	c.metrics.unregister()
+	if c.store != nil {
+		errs = append(errs, c.store.Close())
+	}
+	return errors.Join(errs...)
 }
 
-// Open gives a reader of a ledger. With Recover a ledger that is not closed is
-// fenced, recovered and closed first. It fails with bk.ErrNoSuchLedger when
-// the metadata has no such ledger, with bk.ErrRecoveryFailed when too few
-// bookies answered to be sure of the end.
-func (c *Client) Open(ctx context.Context, id bk.LedgerID, mode OpenMode, opts ...OpenOption) (*Reader, error) {
-	return nil, errTODO
+// enter counts a goroutine of the client in; false once it is closed.
+func (c *Client) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.wg.Add(1)
+	return true
 }
 
 // Delete removes a ledger's metadata; bookies drop the entries by their own
 // garbage collection. Deleting a ledger that does not exist is
 // bk.ErrNoSuchLedger.
-func (c *Client) Delete(ctx context.Context, id bk.LedgerID) error { return errTODO }
+func (c *Client) Delete(ctx context.Context, id bk.LedgerID) error {
+	if _, _, err := c.cluster.Ledger(ctx, id); err != nil {
+		return fmt.Errorf("delete ledger %d: %w", id, err)
+	}
+	if err := c.cluster.DeleteLedger(ctx, id); err != nil {
+		return fmt.Errorf("delete ledger %d: %w", id, err)
+	}
+	return nil
+}
 
-// List gives the ids of all ledgers of the cluster, in ascending order where
-// the store allows.
+// List gives the ids of all ledgers of the cluster in ascending order. It ends
+// after the first error.
 func (c *Client) List(ctx context.Context) iter.Seq2[bk.LedgerID, error] {
-	return func(yield func(bk.LedgerID, error) bool) { yield(0, errTODO) }
+	return c.cluster.Ledgers(ctx)
 }
 
 // Metadata reads what the store holds of a ledger.
 func (c *Client) Metadata(ctx context.Context, id bk.LedgerID) (*layout.LedgerMetadata, error) {
-	return nil, errTODO
+	m, _, err := c.cluster.Ledger(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of ledger %d: %w", id, err)
+	}
+	return m, nil
+}
+
+// avoid says which bookies to use last: they failed a short while ago.
+func (c *Client) avoid(id bk.BookieID) bool { return c.pool.Bookie(id).FailedWithin(quarantine) }
+
+// watchBookies tells writers that go on with a failed bookie when the list of
+// bookies changes. It runs from the first Create on.
+func (c *Client) watchBookies() {
+	defer c.wg.Done()
+	for c.ctx.Err() == nil {
+		watch, err := c.cluster.WatchBookies(c.ctx)
+		if err == nil {
+			for range watch.C() {
+				for _, w := range c.openWriters() {
+					w.bookiesChanged()
+				}
+			}
+		}
+		select {
+		case <-c.ctx.Done():
+		case <-time.After(backoffMin):
+		}
+	}
+}
+
+func (c *Client) openWriters() []*Writer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*Writer, 0, len(c.writers))
+	for w := range c.writers {
+		out = append(out, w)
+	}
+	return out
 }

@@ -36,8 +36,14 @@ type Options struct {
 	// asked for. Default 4 MiB.
 	ReadAheadBytes int64
 
+	// FailWhenShort ends a writer with bk.ErrNotEnoughBookies when a bookie that
+	// failed cannot be replaced. Otherwise the writer goes on, as long as every
+	// entry still gets its Qa acknowledgements; entries of that time have fewer
+	// than Qw copies until they are re-replicated.
+	FailWhenShort bool
+
 	// LACDelay is how long a writer is idle before it tells the bookies its
-	// LAC, so that tailing readers see the last entry. At most 1 s. Default 5 ms;
+	// LAC, so that tailing readers see the last entry. At most 1 s. Default 2 ms;
 	// negative: never.
 	LACDelay time.Duration
 	// LongPollTimeout is how long a bookie may hold a LAC wait. Default 10 s.
@@ -122,7 +128,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ReadTimeout, 5*time.Second)
 	def(&o.SpeculativeReadTimeout, 2*time.Second)
 	def(&o.MetadataTimeout, 10*time.Second)
-	def(&o.LACDelay, 5*time.Millisecond)
+	def(&o.LACDelay, 2*time.Millisecond)
 	def(&o.LongPollTimeout, 10*time.Second)
 	if o.BytesInFlight == 0 {
 		o.BytesInFlight = 16 << 20

@@ -2,53 +2,207 @@ package ledger
 
 import (
 	"context"
-	"iter"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/internal/quorum"
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/layout"
 )
 
 // Reader reads one ledger. Any number of goroutines may use it.
-type Reader struct{}
+//
+// Goroutine: one that follows the ledger's metadata until the ledger is closed
+// or the reader is.
+type Reader struct {
+	c        *Client
+	id       bk.LedgerID
+	q        bk.Quorum
+	digester *bk.Digester
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	watched  chan struct{} // closed when the goroutine has ended
+
+	mu      sync.Mutex // guards all below
+	meta    *layout.LedgerMetadata
+	core    quorum.Metadata
+	lac     quorum.Confirmed
+	length  int64
+	changed chan struct{} // closed and replaced when LAC or metadata change
+	pollAt  int           // position that answered the last long poll
+}
+
+func newReader(ctx context.Context, c *Client, stored storedMetadata, d *bk.Digester) (*Reader, error) {
+	r := &Reader{
+		c: c, id: stored.id, q: stored.meta.Quorum, digester: d, watched: make(chan struct{}),
+		meta: stored.meta, core: stored.core(), changed: make(chan struct{}),
+	}
+	r.ctx, r.cancel = context.WithCancel(c.ctx)
+	r.lac = quorum.NewConfirmed(r.core)
+	if r.lac.Closed() { // rule 25: no bookie is asked
+		r.length = stored.meta.Length
+		close(r.watched)
+		return r, r.enter()
+	}
+	// The watch begins before the LAC is read, so that no close is missed.
+	if err := r.watch(); err != nil {
+		r.cancel()
+		return nil, err
+	}
+	a, err := c.readLAC(ctx, &stored, d)
+	if err != nil {
+		return nil, fmt.Errorf("read LAC: %w", joinClose(err, r))
+	}
+	r.raise(a.LAC, a.Length)
+	return r, r.enter()
+}
+
+func joinClose(err error, r *Reader) error {
+	r.cancel()
+	<-r.watched
+	return err
+}
+
+// enter lists the reader with its client.
+func (r *Reader) enter() error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if r.c.closed {
+		r.cancel()
+		return bk.ErrClosed
+	}
+	r.c.readers[r] = struct{}{}
+	return nil
+}
 
 // ID is the ledger's id.
-func (r *Reader) ID() bk.LedgerID { return 0 }
+func (r *Reader) ID() bk.LedgerID { return r.id }
 
 // LAC is the last entry that may be read, as far as this handle knows. It moves
-// up by WaitLAC, ReadNext and by what bookies answer to reads; once the ledger
-// is closed it is the ledger's last entry.
-func (r *Reader) LAC() bk.EntryID { return bk.InvalidEntryID }
+// up by WaitLAC and ReadNext; once the ledger is closed it is the ledger's last
+// entry.
+func (r *Reader) LAC() bk.EntryID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lac.LAC()
+}
 
 // Closed reports whether the ledger is closed: its LAC is final then.
-func (r *Reader) Closed() bool { return false }
+func (r *Reader) Closed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lac.Closed()
+}
 
 // Length is the number of payload bytes up to the LAC of a closed ledger; of an
 // open one, as far as this handle has read.
-func (r *Reader) Length() int64 { return 0 }
-
-// Entries gives the entries first to last, both included, in order. It fails
-// with bk.ErrReadPastLAC when last is past the LAC. The payload of an entry is
-// valid until the next step of the iteration.
-func (r *Reader) Entries(ctx context.Context, first, last bk.EntryID) iter.Seq2[bk.Entry, error] {
-	return func(yield func(bk.Entry, error) bool) { yield(bk.Entry{}, errTODO) }
+func (r *Reader) Length() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.length
 }
 
-// Read gives one entry. Its payload is the caller's.
-func (r *Reader) Read(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
-	return bk.Entry{}, errTODO
-}
-
-// WaitLAC waits until the LAC is past after, and gives it. It fails with
-// bk.ErrLedgerClosed when the ledger is closed at or before after.
-func (r *Reader) WaitLAC(ctx context.Context, after bk.EntryID) (bk.EntryID, error) {
-	return bk.InvalidEntryID, errTODO
-}
-
-// ReadNext waits until entry after+1 is confirmed and gives it; in the usual
-// case it comes with the answer to the wait. Its payload is the caller's. It
-// fails with bk.ErrLedgerClosed when the ledger is closed at or before after.
-func (r *Reader) ReadNext(ctx context.Context, after bk.EntryID) (bk.Entry, error) {
-	return bk.Entry{}, errTODO
+// Metadata is the ledger's metadata as this handle last read them. Treat it as
+// immutable.
+func (r *Reader) Metadata() *layout.LedgerMetadata {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.meta
 }
 
 // Close ends the handle: its metadata watch and whatever waits on it.
-func (r *Reader) Close() error { return errTODO }
+func (r *Reader) Close() error {
+	r.cancel()
+	<-r.watched
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	delete(r.c.readers, r)
+	return nil
+}
+
+// raise takes a LAC that a bookie named, and the length field of an entry.
+func (r *Reader) raise(lac bk.EntryID, length int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.lac.Closed() {
+		r.length = max(r.length, length)
+	}
+	if r.lac.Raise(lac) {
+		r.signal()
+	}
+}
+
+// signal wakes who waits for the LAC or a close. The caller holds mu.
+func (r *Reader) signal() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// watch starts to follow the metadata (rule 26).
+func (r *Reader) watch() error {
+	w, err := r.c.cluster.WatchLedger(r.ctx, r.id)
+	if err != nil {
+		return fmt.Errorf("watch metadata: %w", err)
+	}
+	go func() {
+		defer close(r.watched)
+		for {
+			for range w.C() {
+				if r.observe() {
+					return
+				}
+			}
+			if w = r.rewatch(); w == nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// rewatch opens the watch again after it ended by itself; nil when the reader
+// has ended.
+func (r *Reader) rewatch() metadata.Watch {
+	for r.ctx.Err() == nil {
+		w, err := r.c.cluster.WatchLedger(r.ctx, r.id)
+		if err == nil {
+			return w
+		}
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(backoffMin):
+		}
+	}
+	return nil
+}
+
+// observe reads the metadata and takes over what is new. It reports whether the
+// ledger is closed, which is the end of the watch.
+func (r *Reader) observe() bool {
+	ctx, cancel := context.WithTimeout(r.ctx, r.c.opts.MetadataTimeout)
+	defer cancel()
+	stored := storedMetadata{cluster: r.c.cluster, id: r.id}
+	if err := stored.reread(ctx); err != nil {
+		if r.ctx.Err() == nil {
+			// The next signal of the watch, or the next open of it, tries again.
+			r.c.opts.Logger.Info("ledger metadata not read", zap.Int64("ledger", int64(r.id)), zap.Error(err))
+		}
+		return false
+	}
+	core := stored.core()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.core.Equal(core) {
+		return r.lac.Closed()
+	}
+	r.meta, r.core = stored.meta, core
+	if r.lac.Observe(core) {
+		r.length = stored.meta.Length
+	}
+	r.signal()
+	return r.lac.Closed()
+}

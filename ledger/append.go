@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/wire"
+	"github.com/loglode/loglode/ledger/internal/conn"
+	"github.com/loglode/loglode/ledger/internal/quorum"
+)
+
+// MaxPayload is the most payload bytes of one entry of a ledger with this
+// digest.
+func MaxPayload(t bk.DigestType) int { return wire.MaxEntryBody - bk.HeaderSize - t.Size() }
+
+// push gives p the next entry id and sends it to its write set. Exactly one of
+// done and wt is set; it is told the outcome unless push returns an error.
+func (w *Writer) push(ctx context.Context, p []byte, done func(bk.EntryID, error), wt *waiter, block bool) error {
+	if limit := MaxPayload(w.digester.Type()); len(p) > limit {
+		return fmt.Errorf("append to ledger %d: %d bytes, limit is %d: %w", w.id, len(p), limit, bk.ErrPayloadTooLong)
+	}
+	w.mu.Lock()
+	if err := w.admit(ctx, len(p), block); err != nil {
+		w.mu.Unlock()
+		return fmt.Errorf("append to ledger %d: %w", w.id, err)
+	}
+	add, err := w.core.Push(len(p))
+	if err != nil {
+		err = fmt.Errorf("append to ledger %d: %w", w.id, err)
+		if !block {
+			w.mu.Unlock()
+			return err
+		}
+		// Behind the outcomes of earlier adds, so that callbacks stay in order.
+		w.completed = append(w.completed, completion{id: bk.InvalidEntryID, err: err, done: done, waiter: wt})
+		w.settle()
+		return nil
+	}
+	w.enqueue(add, p, done, wt)
+	// A caller that waits for its entry, or one that finds nothing in flight,
+	// sends by itself: no other goroutine has to wake up. Under load the
+	// connections' writers send, and what comes meanwhile leaves as one batch.
+	if wt == nil && w.core.Pending() > 1 && !w.draining {
+		w.dirty = false
+		for i := range w.slots {
+			if a := w.slots[i].adds; a != nil {
+				a.Kick()
+			}
+		}
+	}
+	w.act()
+	w.settle()
+	return nil
+}
+
+// admit waits until n more payload bytes may be in flight. The caller holds mu.
+func (w *Writer) admit(ctx context.Context, n int, block bool) error {
+	for first := true; ; first = false {
+		if w.core.Err() != nil {
+			return nil // Push says so
+		}
+		if w.closing {
+			w.admitNext()
+			return bk.ErrLedgerClosed
+		}
+		if w.core.Pending() == 0 || w.core.PendingBytes()+int64(n) <= w.c.opts.BytesInFlight {
+			if !first {
+				w.admitNext()
+			}
+			return nil
+		}
+		if !block {
+			return bk.ErrBufferFull
+		}
+		ch := make(chan struct{}, 1)
+		w.blocked = append(w.blocked, ch)
+		w.mu.Unlock()
+		select {
+		case <-ch:
+			w.mu.Lock()
+		case <-ctx.Done():
+			w.mu.Lock()
+			if len(ch) > 0 {
+				w.admitNext() // the turn was this caller's
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// admitNext gives the caller of push that waits longest its turn; when it is in,
+// it passes the turn on. The caller holds mu.
+func (w *Writer) admitNext() {
+	if len(w.blocked) == 0 {
+		return
+	}
+	ch := w.blocked[0]
+	w.blocked[0] = nil
+	w.blocked = w.blocked[1:]
+	ch <- struct{}{}
+}
+
+// enqueue frames the entry, once for all bookies, and queues it for its write
+// set. The caller holds mu.
+func (w *Writer) enqueue(add quorum.Add, p []byte, done func(bk.EntryID, error), wt *waiter) {
+	body := w.digester.Overhead() + len(p)
+	size := wire.AddRequestOverhead + body
+	if w.chunk != nil && w.chunk.Size()-w.fill < size {
+		w.chunk.Release()
+		w.chunk, w.large = nil, true
+	}
+	if w.chunk == nil {
+		capacity := conn.SmallChunk
+		if w.large {
+			capacity = conn.LargeChunk
+		}
+		w.chunk, w.fill = w.c.pool.Chunks().Get(max(size, capacity)), 0
+	}
+	frame := w.chunk.Tail(w.fill)
+	frame = wire.AppendAddRequest(frame, 0, &w.key, body)
+	w.digester.AppendEntry(frame, w.id, add.Entry, add.LAC, add.Length, p)
+	w.chunk.Retain(1)
+	w.lacTold = max(w.lacTold, add.LAC)
+
+	if int(add.Entry-w.head) == len(w.ring) {
+		w.growRing()
+	}
+	*w.at(add.Entry) = entry{
+		chunk: w.chunk, from: int32(w.fill), to: int32(w.fill + size), bytes: int32(len(p)), done: done, waiter: wt,
+	}
+	w.fill += size
+	w.dirty = true
+	for k := range w.q.Write {
+		w.send(add.Entry, quorum.Position(w.q, add.Entry, k))
+	}
+}
+
+func (w *Writer) at(e bk.EntryID) *entry { return &w.ring[int(e)&(len(w.ring)-1)] }
+
+func (w *Writer) growRing() {
+	ring := make([]entry, 2*len(w.ring))
+	for i := range w.ring {
+		e := w.head + bk.EntryID(i)
+		ring[int(e)&(len(ring)-1)] = *w.at(e)
+	}
+	w.ring = ring
+}
+
+// send queues entry e for the bookie at a position. The caller holds mu.
+func (w *Writer) send(e bk.EntryID, pos int) {
+	s := &w.slots[pos]
+	ent := w.at(e)
+	if w.deferred {
+		w.sendDeferred(e, pos)
+		return
+	}
+	if s.adds == nil {
+		s.adds = s.bookie.Adds(w.id, w.c.opts.AddTimeout, w)
+		s.adds.Tag, s.adds.Gen = pos, s.gen
+	}
+	if err := s.adds.Send(e, ent.chunk, int(ent.from), int(ent.to)); err != nil {
+		lost := s.adds
+		s.adds = nil
+		lost.Detach()
+		w.failCopy(e, pos, err)
+	}
+}
+
+// failCopy tells the core that the copy of e at a position failed. The caller
+// holds mu.
+func (w *Writer) failCopy(e bk.EntryID, pos int, err error) {
+	s := &w.slots[pos]
+	w.core.Fail(e, quorum.Slot{Pos: pos, Gen: s.gen}, &bk.BookieError{Bookie: s.bookie.ID(), Err: err})
+}
+
+// AddsDone takes a batch of answers from one bookie.
+func (w *Writer) AddsDone(a *conn.Adds, acks []conn.Ack) {
+	w.mu.Lock()
+	s := quorum.Slot{Pos: a.Tag, Gen: a.Gen}
+	for _, k := range acks {
+		if k.Status == bk.StatusOK {
+			w.core.Ack(k.Entry, s)
+			continue
+		}
+		a.Bookie().NoteFailure()
+		w.core.Fail(k.Entry, s, &bk.BookieError{Bookie: a.Bookie().ID(), Err: k.Status.Err()})
+	}
+	w.act()
+	w.settle()
+}
+
+// AddsLost fails all that a bookie has not answered (rule 51).
+func (w *Writer) AddsLost(a *conn.Adds, first bk.EntryID, err error) {
+	w.mu.Lock()
+	s := &w.slots[a.Tag]
+	if s.gen == a.Gen {
+		if s.adds == a {
+			s.adds = nil
+		}
+		w.failCopy(first, a.Tag, err)
+		for e := max(first+1, w.head); e <= w.core.LastPushed(); e++ {
+			w.failCopy(e, a.Tag, err)
+		}
+	}
+	w.act()
+	w.settle()
+}

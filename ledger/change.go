@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/internal/quorum"
+	"github.com/loglode/loglode/ledger/placement"
+)
+
+// act carries out what the core asks for, until it asks for no more. The caller
+// holds mu.
+func (w *Writer) act() {
+	for {
+		// The core's slice is good until the next event, and actions are events.
+		w.acts = append(w.acts[:0], w.core.Actions()...)
+		if len(w.acts) == 0 {
+			return
+		}
+		for i := range w.acts {
+			w.carryOut(&w.acts[i])
+		}
+		clear(w.acts)
+	}
+}
+
+func (w *Writer) carryOut(a *quorum.Action) {
+	switch a.Kind {
+	case quorum.ActSend:
+		if w.slots[a.Slot.Pos].gen == a.Slot.Gen && a.Entry >= w.head && a.Entry <= w.core.LastPushed() {
+			w.send(a.Entry, a.Slot.Pos)
+			w.dirty = true
+		}
+	case quorum.ActFailed:
+		w.popCompleted()
+		if errors.Is(a.Err, bk.ErrFenced) {
+			w.foundFenced(a.Err)
+		}
+		w.popFailed(a.Last, a.Err)
+	case quorum.ActPick:
+		pick := pickRequest{
+			ensemble:  append([]bk.BookieID(nil), a.Change.Ensemble...),
+			positions: append([]int(nil), a.Change.Failed...),
+			failed:    append([]bk.BookieID(nil), a.Change.Avoid...),
+		}
+		w.changeOf = pick.ensemble
+		w.spawn(func() { w.pick(pick) })
+	case quorum.ActUpdate:
+		want := a.Metadata
+		w.spawn(func() { w.update(want) })
+	case quorum.ActForce:
+		w.sendForce(a)
+	case quorum.ActFinished:
+		w.finish(a.Err)
+	}
+}
+
+// spawn runs f on a goroutine of the client. The caller holds mu.
+func (w *Writer) spawn(f func()) {
+	if !w.c.enter() {
+		w.core.Abort(bk.ErrClosed)
+		return
+	}
+	go func() {
+		defer w.c.wg.Done()
+		f()
+	}()
+}
+
+func (w *Writer) foundFenced(cause error) {
+	w.c.metrics.fenced.Inc()
+	w.c.opts.Logger.Info("ledger fenced by another client", zap.Int64("ledger", int64(w.id)), zap.Error(cause))
+	if f := w.c.opts.Events.Fenced; f != nil {
+		w.spawn(func() { f(w.id) })
+	}
+}
+
+// finish ends the writer. The caller holds mu.
+func (w *Writer) finish(err error) {
+	w.finishErr = err
+	w.lacTimer.Stop()
+	for p := range w.slots {
+		if a := w.slots[p].adds; a != nil {
+			a.Detach()
+			w.slots[p].adds = nil
+		}
+	}
+	if w.chunk != nil {
+		w.chunk.Release()
+		w.chunk = nil
+	}
+	for _, f := range w.flushes {
+		f.ch <- w.core.Err()
+	}
+	w.flushes = nil
+	for id, ch := range w.forces {
+		ch <- w.core.Err()
+		delete(w.forces, id)
+	}
+	w.freed()
+	close(w.finished)
+	w.c.mu.Lock()
+	delete(w.c.writers, w)
+	w.c.mu.Unlock()
+	if err != nil {
+		w.c.opts.Logger.Info("writer ended", zap.Int64("ledger", int64(w.id)),
+			zap.Int64("lac", int64(w.core.LAC())), zap.Error(err))
+	}
+}
+
+type pickRequest struct {
+	ensemble  []bk.BookieID
+	positions []int
+	failed    []bk.BookieID
+}
+
+// pick finds substitutes for failed bookies (rule 15).
+func (w *Writer) pick(r pickRequest) {
+	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
+	defer cancel()
+	picks, err := w.c.substitutes(ctx, r)
+	w.mu.Lock()
+	if err == nil {
+		err = w.core.Replace(picks)
+	}
+	if err != nil {
+		w.c.opts.Logger.Info("no substitute for failed bookies", zap.Int64("ledger", int64(w.id)), zap.Error(err))
+		w.core.NoBookies(err)
+	}
+	w.act()
+	w.settle()
+}
+
+// substitutes chooses a bookie for each failed position.
+func (c *Client) substitutes(ctx context.Context, r pickRequest) ([]quorum.Pick, error) {
+	bookies, err := c.cluster.Bookies(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list bookies: %w", err)
+	}
+	c.mu.Lock()
+	ensemble, err := placement.Replace(c.rng, r.ensemble, r.positions, bookies.Writable, r.failed, c.avoid)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var picks []quorum.Pick
+	for _, p := range r.positions {
+		picks = append(picks, quorum.Pick{Pos: p, Bookie: ensemble[p]})
+	}
+	return picks, nil
+}
+
+// update writes the metadata that the core wants. At most one runs at a time:
+// the core asks for the next after the answer.
+func (w *Writer) update(want quorum.Metadata) {
+	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
+	defer cancel()
+	err := w.stored.update(ctx, want)
+	w.mu.Lock()
+	before := w.core.Metadata()
+	switch {
+	case err == nil:
+		w.core.Updated()
+	case errors.Is(err, errStale):
+		w.core.Conflict(w.stored.core())
+	default:
+		w.core.UpdateFailed(err)
+	}
+	w.syncSlots(before)
+	w.act()
+	w.settle()
+}
+
+// syncSlots takes over the ensemble of the core after a metadata write. The
+// caller holds mu.
+func (w *Writer) syncSlots(before quorum.Metadata) {
+	change := EnsembleChange{Ledger: w.id, First: w.core.Metadata().Last().First}
+	for p := range w.slots {
+		s := &w.slots[p]
+		gen := w.core.Slot(p).Gen
+		if s.gen == gen {
+			continue
+		}
+		if s.adds != nil {
+			s.adds.Detach()
+		}
+		change.From = append(change.From, s.bookie.ID())
+		change.To = append(change.To, w.core.Bookie(p))
+		*s = slot{gen: gen, bookie: w.c.pool.Bookie(w.core.Bookie(p))}
+	}
+	if len(change.To) == 0 {
+		return
+	}
+	w.c.metrics.ensembleChanges.Inc()
+	w.c.opts.Logger.Info("ensemble changed", zap.Int64("ledger", int64(w.id)), zap.Int64("entry", int64(change.First)),
+		zap.Any("from", change.From), zap.Any("to", change.To), zap.Int("segments", len(before.Segments)))
+	if f := w.c.opts.Events.EnsembleChanged; f != nil {
+		w.spawn(func() { f(change) })
+	}
+}
+
+// bookiesChanged lets the core look again for substitutes that were not to be
+// had.
+func (w *Writer) bookiesChanged() {
+	w.mu.Lock()
+	w.core.BookiesChanged()
+	w.act()
+	w.settle()
+}

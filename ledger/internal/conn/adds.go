@@ -1,0 +1,114 @@
+package conn
+
+import (
+	"time"
+
+	"github.com/loglode/loglode/bookie/bk"
+)
+
+// Ack is a bookie's answer to one add.
+type Ack struct {
+	Entry  bk.EntryID
+	Status bk.Status
+}
+
+// AddSink takes the answers to the adds of one ledger. Its methods run on a
+// goroutine of the connection, with no lock of this package held.
+type AddSink interface {
+	// AddsDone hands over answers in the order they came. acks is not kept
+	// after return.
+	AddsDone(a *Adds, acks []Ack)
+	// AddsLost says that no answer will come any more, for all that was sent
+	// through a and is not answered, from first on. It comes at most once, and
+	// a is of no more use then.
+	AddsLost(a *Adds, first bk.EntryID, err error)
+}
+
+// Adds sends the adds of one ledger to one bookie, in protocol version 2, and
+// tracks their answers.
+type Adds struct {
+	link    *link
+	ledger  bk.LedgerID
+	sink    AddSink
+	timeout time.Duration
+
+	// Tag is the caller's.
+	Tag int
+	Gen uint32
+
+	// Guarded by link.mu.
+	ring ring
+	dead bool
+}
+
+// Adds opens the way for adds of a ledger to the bookie. timeout is for each
+// add. One Adds per ledger and bookie receives answers: the newest.
+func (b *Bookie) Adds(l bk.LedgerID, timeout time.Duration, sink AddSink) *Adds {
+	a := &Adds{link: b.links[v2], ledger: l, sink: sink, timeout: timeout}
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	if old := a.link.adds[l]; old != nil {
+		old.dead = true
+	}
+	a.link.adds[l] = a
+	return a
+}
+
+// Bookie is where the adds go.
+func (a *Adds) Bookie() *Bookie { return a.link.bookie }
+
+// Send queues the frame of the add of entry e; Flush sends it. Entries must
+// come in rising order. An error means that this and later adds cannot be sent;
+// AddsLost does not come for them.
+func (a *Adds) Send(e bk.EntryID, c *Chunk, from, to int) error {
+	l := a.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.dead {
+		return errDetached
+	}
+	if err := l.ready(); err != nil {
+		return err
+	}
+	if err := l.room(to - from); err != nil {
+		return err
+	}
+	if !a.ring.sent(e, l.pool.now()) {
+		return errOrder
+	}
+	l.queue = appendSpan(l.queue, c, from, to)
+	l.queued += to - from
+	return nil
+}
+
+// Flush sends what is queued on the connection, if that goes without waiting;
+// else the connection's writer goroutine does.
+func (a *Adds) Flush() { a.link.flush() }
+
+// Kick has the connection's writer goroutine send what is queued.
+func (a *Adds) Kick() { a.link.kick() }
+
+// Detach ends the delivery of answers. None starts after it returns; one that
+// has started may still be running.
+func (a *Adds) Detach() {
+	l := a.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.dead = true
+	if l.adds[a.ledger] == a {
+		delete(l.adds, a.ledger)
+	}
+}
+
+// lost takes a, some of whose adds wait, out of the connection's table, and
+// gives the first of these; false if there is nobody to tell. The caller holds
+// link.mu.
+func (a *Adds) lost() (bk.EntryID, bool) {
+	if a.link.adds[a.ledger] == a {
+		delete(a.link.adds, a.ledger)
+	}
+	first, _, waits := a.ring.oldest()
+	tell := !a.dead && waits
+	a.dead = true
+	return first, tell
+}

@@ -1,0 +1,98 @@
+package conn
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Sizes of pooled chunks in bytes. A ledger that is written now and then uses
+// small ones, one under load large ones.
+const (
+	SmallChunk = 8 << 10
+	LargeChunk = 128 << 10
+)
+
+// Chunk is memory that holds the frames of several adds back to back. The same
+// bytes are sent on every connection of a write set. Chunks are counted: the
+// writer of the ledger holds one reference while it fills the chunk, each entry
+// that may have to be sent again one, each queue it is in one.
+type Chunk struct {
+	mem  []byte // whole capacity; bytes below the fill mark never change
+	refs atomic.Int32
+	pool *sync.Pool
+}
+
+// Chunks hands out chunks and takes them back.
+type Chunks struct {
+	small, large sync.Pool
+}
+
+// Get gives a chunk of at least size bytes, with one reference: the caller's.
+func (p *Chunks) Get(size int) *Chunk {
+	var c *Chunk
+	switch {
+	case size <= SmallChunk:
+		c = getChunk(&p.small, SmallChunk)
+	case size <= LargeChunk:
+		c = getChunk(&p.large, LargeChunk)
+	default:
+		c = &Chunk{mem: make([]byte, size)}
+	}
+	c.refs.Store(1)
+	return c
+}
+
+func getChunk(pool *sync.Pool, size int) *Chunk {
+	if c, ok := pool.Get().(*Chunk); ok {
+		return c
+	}
+	return &Chunk{mem: make([]byte, size), pool: pool}
+}
+
+// Size is the capacity in bytes.
+func (c *Chunk) Size() int { return len(c.mem) }
+
+// Tail is the memory from n on, with length 0, to append to.
+func (c *Chunk) Tail(n int) []byte { return c.mem[n:n:len(c.mem)] }
+
+// Bytes are the bytes from (included) to to (not included).
+func (c *Chunk) Bytes(from, to int) []byte { return c.mem[from:to:to] }
+
+// Retain adds n references.
+func (c *Chunk) Retain(n int32) { c.refs.Add(n) }
+
+// Release drops a reference; the last one gives the memory back.
+func (c *Chunk) Release() {
+	switch n := c.refs.Add(-1); {
+	case n == 0 && c.pool != nil:
+		c.pool.Put(c)
+	case n < 0:
+		panic("conn: chunk released more often than retained")
+	}
+}
+
+// span is a part of a chunk in a send queue; it holds one reference.
+type span struct {
+	chunk    *Chunk
+	from, to int
+}
+
+func (s span) bytes() []byte { return s.chunk.Bytes(s.from, s.to) }
+
+// appendSpan queues bytes of a chunk, as part of the last span where it
+// continues it.
+func appendSpan(q []span, c *Chunk, from, to int) []span {
+	if n := len(q); n > 0 && q[n-1].chunk == c && q[n-1].to == from {
+		q[n-1].to = to
+		return q
+	}
+	c.Retain(1)
+	return append(q, span{c, from, to})
+}
+
+func releaseSpans(q []span) {
+	for i := range q {
+		q[i].chunk.Release()
+		q[i] = span{}
+	}
+}

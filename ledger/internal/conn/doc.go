@@ -1,0 +1,30 @@
+// Package conn keeps the connections of a ledger client to its bookies: per
+// bookie one connection for protocol version 2 (adds, reads, batch reads) and
+// one for version 3 (everything else), because a bookie takes a connection for
+// version 2 for good once it saw one such frame. Each is dialled on first use
+// and again on the next use after it was lost, with a back-off after dials
+// that failed.
+//
+// Requests are pipelined. What callers send is queued; whoever flushes, a
+// caller that is about to wait, the reader at the end of a batch of answers, or
+// the connection's writer goroutine, sends all that is queued with one write.
+// The reader decodes all frames that one read brought and hands the answers of
+// adds over as one batch per ledger.
+//
+// Matching of answers:
+//
+//	v2 ADD          (ledger, entry), in the ring of its Adds
+//	v2 READ         (ledger, entry); equal requests are answered in turn
+//	v2 BATCH_READ   request id
+//	v3              transaction id
+//
+// Rules (client-duties 10, 50, 51): a request that has no answer by its
+// deadline fails with bk.ErrTimeout; the loss of a connection fails all that is
+// outstanding on it at once with bk.ErrBookieUnavailable; nothing is sent
+// again; a bookie id is resolved at every dial.
+//
+// Goroutines: one for deadlines a Pool; a reader and a writer a connection,
+// which end with it. Pool.Close waits for all of them.
+//
+// On the append path: called by ledger.Writer, calls net.Conn.
+package conn

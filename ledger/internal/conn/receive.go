@@ -1,0 +1,186 @@
+package conn
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/wire"
+	"github.com/loglode/loglode/bookie/wire/bkpb"
+)
+
+// receiver decodes what one connection brings. It belongs to the reader
+// goroutine.
+type receiver struct {
+	link   *link
+	ledger bk.LedgerID // of acks
+	acks   []Ack       // run of add answers of one ledger
+	live   []Ack       // those of them that someone waits for
+	done   []*Call     // answered in this batch
+	resp   wire.Response
+}
+
+// readLoop reads until the connection fails.
+func (l *link) readLoop(conn net.Conn) error {
+	fr := wire.NewFrameReader(conn)
+	rc := receiver{link: l}
+	for {
+		if err := fr.Fill(); err != nil {
+			return readErr(err)
+		}
+		for {
+			frame, err := fr.Next()
+			if err == nil && frame != nil {
+				err = rc.frame(frame)
+			}
+			if err != nil {
+				rc.deliver()
+				return err
+			}
+			if frame == nil {
+				break
+			}
+		}
+		rc.deliver()
+		if fr.Buffered() == 0 && l.quiet() {
+			fr.Release()
+		}
+	}
+}
+
+// quiet reports whether nothing is outstanding.
+func (l *link) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls.byID) == 0 && len(l.calls.reads) == 0 && len(l.adds) == 0
+}
+
+func (rc *receiver) frame(frame []byte) error {
+	if rc.link.proto == v3 {
+		return rc.frameV3(frame)
+	}
+	r := &rc.resp
+	if err := wire.DecodeResponse(r, frame); err != nil {
+		return err
+	}
+	switch r.Op {
+	case wire.OpAdd:
+		if r.Ledger != rc.ledger && len(rc.acks) > 0 {
+			rc.deliverAcks()
+		}
+		rc.ledger = r.Ledger
+		rc.acks = append(rc.acks, Ack{r.Entry, r.Status})
+	case wire.OpRead:
+		rc.link.mu.Lock()
+		c := rc.link.calls.takeRead(readKey{r.Ledger, r.Entry})
+		rc.link.mu.Unlock()
+		rc.answered(c, r)
+	case wire.OpBatchRead:
+		rc.link.mu.Lock()
+		c := rc.link.calls.takeID(uint64(r.RequestID))
+		rc.link.mu.Unlock()
+		rc.answered(c, r)
+	}
+	return nil
+}
+
+// answered fills in a call's answer; nobody waits for an answer if c is nil.
+func (rc *receiver) answered(c *Call, r *wire.Response) {
+	if c == nil {
+		return
+	}
+	c.Status, c.Answer = r.Status, r.Entry
+	switch {
+	case r.Status != bk.StatusOK:
+	case c.Op == OpBatchRead:
+		c.pooled = bodies.Get().(*[]byte)
+		c.Body = append((*c.pooled)[:0], r.Body...)
+		c.Bookie.batchOK.Store(true)
+	default:
+		c.Body = bytes.Clone(r.Body)
+	}
+	rc.done = append(rc.done, c)
+}
+
+func (rc *receiver) frameV3(frame []byte) error {
+	m, err := wire.DecodeResponseV3(frame)
+	if err != nil {
+		return err
+	}
+	rc.link.mu.Lock()
+	c := rc.link.calls.takeID(m.GetHeader().GetTxnId())
+	rc.link.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if got, want := wire.Op(m.GetHeader().GetOperation()), c.Op.wire(); got != want {
+		return fmt.Errorf("answer to %s carries operation %s: %w", want, got, wire.ErrMalformed)
+	}
+	c.Status = statusV3(m)
+	if rr := m.GetReadResponse(); rr != nil {
+		c.Answer, c.Body = bk.EntryID(rr.GetEntryId()), rr.GetBody()
+		if rr.MaxLac != nil {
+			c.MaxLAC = bk.EntryID(rr.GetMaxLac())
+		}
+	}
+	if lr := m.GetReadLacResponse(); lr != nil {
+		c.Body, c.LACBody = lr.GetLastEntryBody(), lr.GetLacBody()
+	}
+	rc.done = append(rc.done, c)
+	return nil
+}
+
+// statusV3 is the status of an answer: that of its envelope, or, if that is
+// good, that of the message in it.
+func statusV3(m *bkpb.Response) bk.Status {
+	code := m.GetStatus()
+	if code == bkpb.StatusCode_EOK {
+		switch {
+		case m.GetReadResponse() != nil:
+			code = m.GetReadResponse().GetStatus()
+		case m.GetAddResponse() != nil:
+			code = m.GetAddResponse().GetStatus()
+		case m.GetReadLacResponse() != nil:
+			code = m.GetReadLacResponse().GetStatus()
+		case m.GetWriteLacResponse() != nil:
+			code = m.GetWriteLacResponse().GetStatus()
+		case m.GetForceLedgerResponse() != nil:
+			code = m.GetForceLedgerResponse().GetStatus()
+		}
+	}
+	s, _ := bk.StatusFromV3(int32(code))
+	return s
+}
+
+// deliver hands over all answers of the batch.
+func (rc *receiver) deliver() {
+	if len(rc.acks) > 0 {
+		rc.deliverAcks()
+	}
+	for i, c := range rc.done {
+		c.finish(nil)
+		rc.done[i] = nil
+	}
+	rc.done = rc.done[:0]
+}
+
+// deliverAcks hands over the run of add answers of one ledger.
+func (rc *receiver) deliverAcks() {
+	l := rc.link
+	l.mu.Lock()
+	a := l.adds[rc.ledger]
+	rc.live = rc.live[:0]
+	if a != nil && !a.dead {
+		for _, k := range rc.acks {
+			if a.ring.answered(k.Entry) {
+				rc.live = append(rc.live, k)
+			}
+		}
+	}
+	l.mu.Unlock()
+	rc.acks = rc.acks[:0]
+	if len(rc.live) > 0 {
+		a.sink.AddsDone(a, rc.live)
+	}
+}

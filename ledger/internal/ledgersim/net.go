@@ -1,0 +1,141 @@
+package ledgersim
+
+import (
+	"errors"
+
+	"github.com/loglode/loglode/bookie/bk"
+)
+
+// client is one process that uses the ledgers: a writer, recoverer or reader.
+type client struct {
+	s           *sim
+	n           int
+	name        string
+	dead        bool
+	pausedUntil int64
+	cutUntil    []int64 // by bookie
+}
+
+func (s *sim) newClient(name string) *client {
+	c := &client{s: s, n: len(s.clients), name: name, cutUntil: make([]int64, len(s.bookies))}
+	s.clients = append(s.clients, c)
+	return c
+}
+
+// run runs fn in the client in ticks from now: not when it has died, later when
+// it is paused.
+func (c *client) run(ticks int64, fn func()) {
+	c.s.after(ticks, func() { c.enter(fn) })
+}
+
+func (c *client) enter(fn func()) {
+	switch {
+	case c.dead:
+	case c.s.now < c.pausedUntil:
+		c.run(c.pausedUntil-c.s.now, fn)
+	default:
+		fn()
+	}
+}
+
+// delay is how long one message takes.
+func (s *sim) delay() int64 {
+	if s.chance(s.prof.slow) {
+		return 1 + s.rng.Int64N(s.prof.slowMax)
+	}
+	return 1 + s.rng.Int64N(s.prof.delayMax)
+}
+
+// message carries fn over the link of c and b, in either direction: late, twice
+// or never.
+func (s *sim) message(c *client, b *bookie, fn func()) {
+	if s.now < c.cutUntil[b.n] || s.chance(s.prof.drop) {
+		return
+	}
+	s.after(s.delay(), fn)
+	if s.chance(s.prof.dup) {
+		s.after(s.delay(), fn)
+	}
+}
+
+var errGarbled = &bk.CorruptError{Where: "digest", Offset: -1}
+
+// faults are the answers of a bookie in trouble.
+var faults = []error{bk.ErrBookieIO, bk.ErrTooManyRequests, errGarbled, bk.ErrUnknownLedgerState}
+
+// call sends a request and gives every answer to done: none, one, or several.
+// Silence becomes a timeout; an answer after it still arrives.
+func (c *client) call(b *bookie, r request, done func(answer)) {
+	answered := false
+	reply := func(a answer) {
+		c.s.message(c, b, func() {
+			c.enter(func() {
+				answered = true
+				done(a)
+			})
+		})
+	}
+	c.s.message(c, b, func() { c.s.arrive(b, r, reply) })
+	c.run(c.s.prof.requestLimit, func() {
+		if !answered {
+			done(answer{err: bk.ErrTimeout})
+		}
+	})
+}
+
+// arrive is a request at the door of a bookie.
+func (s *sim) arrive(b *bookie, r request, reply func(answer)) {
+	switch {
+	case !b.up:
+		if s.rng.Float64() < s.prof.refuse {
+			reply(answer{err: bk.ErrBookieUnavailable})
+		}
+	case s.chance(s.prof.fault):
+		// In trouble it may do the work all the same, and say otherwise.
+		if s.chance(0.5) {
+			b.serve(r, func(answer) {})
+		}
+		reply(answer{err: pick(s, faults)})
+	default:
+		b.serve(r, reply)
+	}
+}
+
+// scheduleFaults starts what breaks things until peace.
+func (s *sim) scheduleFaults() {
+	s.every(s.prof.crashEvery, func() {
+		b := pick(s, s.bookies)
+		b.crash()
+		s.after(1+s.rng.Int64N(s.prof.downMax), b.start)
+	})
+	s.every(s.prof.cutEvery, func() {
+		if len(s.clients) > 0 {
+			c, b := pick(s, s.clients), pick(s, s.bookies)
+			c.cutUntil[b.n] = s.now + s.rng.Int64N(600)
+		}
+	})
+	s.every(s.prof.pauseEvery, func() {
+		if len(s.clients) > 0 {
+			pick(s, s.clients).pausedUntil = s.now + s.rng.Int64N(900)
+		}
+	})
+	s.every(s.prof.swapEvery, s.swapBookie)
+	s.every(s.prof.crashEvery, func() {
+		b := pick(s, s.bookies)
+		b.readOnly = !b.readOnly
+	})
+}
+
+func (s *sim) every(mean int64, fn func()) {
+	if mean == 0 {
+		return
+	}
+	s.after(1+s.rng.Int64N(2*mean), func() {
+		if !s.quiet {
+			fn()
+			s.every(mean, fn)
+		}
+	})
+}
+
+func isTimeout(err error) bool { return errors.Is(err, bk.ErrTimeout) }

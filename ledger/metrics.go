@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the counters of a client. Nothing here is counted per entry:
+// batches add up.
+type metrics struct {
+	reg prometheus.Registerer
+	all []prometheus.Collector
+
+	entriesAdded     prometheus.Counter
+	bytesAdded       prometheus.Counter
+	addsFailed       prometheus.Counter
+	ensembleChanges  prometheus.Counter
+	fenced           prometheus.Counter
+	recoveries       prometheus.Counter
+	entriesRead      prometheus.Counter
+	readFailovers    prometheus.Counter
+	speculativeReads prometheus.Counter
+	lacWrites        prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{reg: reg}
+	for _, row := range []struct {
+		to         *prometheus.Counter
+		name, help string
+	}{
+		{&m.entriesAdded, "entries_added_total", "Entries confirmed to writers."},
+		{&m.bytesAdded, "bytes_added_total", "Payload bytes confirmed to writers."},
+		{&m.addsFailed, "adds_failed_total", "Entries failed to writers; recovery may still keep them."},
+		{&m.ensembleChanges, "ensemble_changes_total", "Ensemble changes that are in the metadata."},
+		{&m.fenced, "fenced_total", "Writers that found their ledger fenced."},
+		{&m.recoveries, "recoveries_total", "Ledgers closed by recovery."},
+		{&m.entriesRead, "entries_read_total", "Entries handed to readers."},
+		{&m.readFailovers, "read_failovers_total", "Copies that failed a read, so that the next was asked."},
+		{&m.speculativeReads, "speculative_reads_total", "Replicas asked because the one before was silent."},
+		{&m.lacWrites, "lac_writes_total", "Times an idle writer told the bookies its LAC."},
+	} {
+		c := prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "loglode", Subsystem: "ledger", Name: row.name, Help: row.help,
+		})
+		*row.to = c
+		if reg == nil {
+			continue
+		}
+		if err := reg.Register(c); err != nil {
+			m.unregister()
+			return nil, err
+		}
+		m.all = append(m.all, c)
+	}
+	return m, nil
+}
+
+func (m *metrics) unregister() {
+	for _, c := range m.all {
+		m.reg.Unregister(c)
+	}
+	m.all = nil
+}

@@ -1,0 +1,232 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/internal/conn"
+	"github.com/loglode/loglode/ledger/internal/quorum"
+)
+
+// Read gives one entry. Its payload is the caller's. It fails with
+// bk.ErrReadPastLAC, without asking any bookie, when e is past the LAC; with
+// bk.ErrNoSuchEntry or bk.ErrNoSuchLedger only when every replica said so.
+func (r *Reader) Read(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
+	if err := r.readable(e); err != nil {
+		return bk.Entry{}, err
+	}
+	f := newFetch(r, newInbox())
+	f.start(e, e, true)
+	for !f.done {
+		if err := f.wait(ctx); err != nil {
+			return bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, e, err)
+		}
+	}
+	if f.err != nil {
+		return bk.Entry{}, f.err
+	}
+	r.c.metrics.entriesRead.Inc()
+	return f.entries[0], nil
+}
+
+// readable refuses an entry that a normal read may not touch (rule 28).
+func (r *Reader) readable(e bk.EntryID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.lac.Readable(e) {
+		return pastEnd(r.id, e, r.lac.LAC())
+	}
+	return nil
+}
+
+// segmentOf gives the ensemble of entry e and the last entry it holds.
+func (r *Reader) segmentOf(e bk.EntryID) (ensemble []bk.BookieID, last bk.EntryID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := r.core.SegmentOf(e)
+	last = bk.EntryID(1<<63 - 1)
+	if i+1 < len(r.core.Segments) {
+		last = r.core.Segments[i+1].First - 1
+	}
+	return r.core.Segments[i].Ensemble, last
+}
+
+// fetch reads a run of entries, from the replicas in turn as the core decides
+// (rules 40-46). It belongs to the reading goroutine.
+type fetch struct {
+	r        *Reader
+	in       *inbox
+	ensemble []bk.BookieID
+	core     quorum.Read
+	order    []int
+	asked    int        // position asked last
+	next     bk.EntryID // first entry not read yet
+	last     bk.EntryID
+	single   bool // one entry by a plain read
+	rotate   int  // which replica to prefer
+	askedAt  time.Time
+	attempt  int // answers to earlier attempts are void
+
+	entries []bk.Entry
+	bodies  []*conn.Call // what entries point into
+	err     error
+	done    bool
+	calls   []*conn.Call
+}
+
+func newFetch(r *Reader, in *inbox) *fetch { return &fetch{r: r, in: in} }
+
+// start begins to read first to last, which lie in one segment.
+func (f *fetch) start(first, last bk.EntryID, single bool) {
+	f.free()
+	f.ensemble, _ = f.r.segmentOf(first)
+	f.next, f.last, f.single = first, last, single
+	f.err, f.done = nil, false
+	f.begin()
+}
+
+// free gives back the memory of what was read.
+func (f *fetch) free() {
+	for i, c := range f.bodies {
+		c.Free()
+		f.bodies[i] = nil
+	}
+	f.bodies, f.entries = f.bodies[:0], f.entries[:0]
+}
+
+// begin asks for what is still missing of the run.
+func (f *fetch) begin() {
+	f.attempt++
+	f.order = f.preferred(f.order[:0])
+	f.core.Start(f.r.q, f.next, f.order)
+	f.ask()
+}
+
+// preferred gives the write set of the next entry, rotated so that the runs of
+// one reader spread over the replicas, bookies that failed lately last.
+func (f *fetch) preferred(order []int) []int {
+	w := f.r.q.Write
+	for _, failed := range [2]bool{false, true} {
+		for k := range w {
+			p := quorum.Position(f.r.q, f.next, (k+f.rotate)%w)
+			if f.r.c.avoid(f.ensemble[p]) == failed {
+				order = append(order, p)
+			}
+		}
+	}
+	return order
+}
+
+// ask sends the read to the next replica; false if there is none left.
+func (f *fetch) ask() bool {
+	pos, ok := f.core.Next()
+	if !ok {
+		return false
+	}
+	b := f.r.c.pool.Bookie(f.ensemble[pos])
+	f.asked = pos
+	f.askedAt = time.Now()
+	call := &conn.Call{
+		Op: conn.OpRead, Ledger: f.r.id, Entry: f.next, Timeout: f.r.c.opts.ReadTimeout,
+		Tag: f.attempt<<genShift | pos, Done: f.in.done, Owner: f,
+	}
+	if !f.single && b.BatchReads() {
+		call.Op = conn.OpBatchRead
+		call.Count = int32(f.last - f.next + 1)
+		call.MaxBytes = batchBytesMax
+	}
+	b.Start(call)
+	return true
+}
+
+// answer takes the answer of one replica. Its call may be an old one.
+func (f *fetch) answer(c *conn.Call) {
+	pos := c.Tag & (1<<genShift - 1)
+	if f.done || c.Tag>>genShift != f.attempt {
+		c.Free()
+		return
+	}
+	had := len(f.entries)
+	err := c.Failure()
+	if err == nil {
+		if err = f.verify(c); err != nil {
+			f.entries = f.entries[:had]
+			err = &bk.BookieError{Bookie: c.Bookie.ID(), Err: err}
+		}
+	}
+	switch f.core.Answer(pos, err) {
+	case quorum.ReadDone:
+		f.bodies = append(f.bodies, c)
+		f.next += bk.EntryID(len(f.entries) - had)
+		if f.next > f.last {
+			f.done = true
+			return
+		}
+		f.begin() // the batch was cut short: go on behind it (rule 45)
+		return
+	case quorum.ReadAsk:
+		f.r.c.metrics.readFailovers.Inc()
+		f.ask()
+	case quorum.ReadFailed:
+		f.done, f.err = true, f.failure()
+	case quorum.ReadPending:
+	}
+	c.Free()
+}
+
+// failure is the most telling error of the replicas, with the facts.
+func (f *fetch) failure() error {
+	err := &bk.QuorumError{Ledger: f.r.id, Entry: f.next, Need: 1, Got: 0, Errs: []error{f.core.Err()}}
+	return fmt.Errorf("read: %w", err)
+}
+
+// verify checks every entry of an answer before any is accepted (rules 42, 45)
+// and appends them.
+func (f *fetch) verify(c *conn.Call) error {
+	if c.Op == conn.OpRead {
+		ent, err := f.r.digester.Verify(c.Body, f.r.id, c.Entry)
+		if err == nil {
+			f.entries = append(f.entries, ent)
+		}
+		return err
+	}
+	return f.verifyBatch(c)
+}
+
+// wait handles one batch of answers, or asks one more replica when the ones
+// asked are silent for too long (rule 41).
+func (f *fetch) wait(ctx context.Context) error {
+	opts := &f.r.c.opts
+	timer := time.NewTimer(time.Until(f.askedAt.Add(opts.SpeculativeReadTimeout)))
+	defer timer.Stop()
+	select {
+	case <-f.in.wake:
+		f.calls = f.in.take(f.calls)
+		for _, c := range f.calls {
+			c.Owner.(*fetch).answer(c)
+		}
+	case <-timer.C:
+		f.speculate()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-f.r.ctx.Done():
+		return bk.ErrClosed
+	}
+	return nil
+}
+
+// speculate asks the next replica too, and remembers the silent one.
+func (f *fetch) speculate() {
+	silent := f.ensemble[f.asked]
+	f.r.c.pool.Bookie(silent).NoteFailure()
+	if !f.ask() {
+		f.askedAt = time.Now() // all are asked: their timeouts decide
+		return
+	}
+	f.r.c.metrics.speculativeReads.Inc()
+	if ev := f.r.c.opts.Events.SpeculativeRead; ev != nil {
+		ev(f.r.id, f.next, silent)
+	}
+}

@@ -1,0 +1,107 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/internal/quorum"
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/layout"
+)
+
+// storedMetadata is a ledger's metadata as this client last read or wrote it:
+// what the next compare-and-set compares with (rule 47).
+type storedMetadata struct {
+	cluster *layout.Cluster
+	id      bk.LedgerID
+	meta    *layout.LedgerMetadata // immutable
+	version metadata.Version
+}
+
+// core is the part that the protocol decides over.
+func (s *storedMetadata) core() quorum.Metadata {
+	m := quorum.Metadata{LastEntry: s.meta.LastEntry, Length: s.meta.Length}
+	switch s.meta.State {
+	case layout.StateOpen:
+		m.State = quorum.StateOpen
+	case layout.StateInRecovery:
+		m.State = quorum.StateInRecovery
+	case layout.StateClosed:
+		m.State = quorum.StateClosed
+	}
+	for _, seg := range s.meta.Segments {
+		m.Segments = append(m.Segments, quorum.Segment{First: seg.First, Ensemble: seg.Ensemble})
+	}
+	return m
+}
+
+// with is a copy of the metadata with the protocol's part replaced. Everything
+// else, fields this version does not know among it, stays.
+func (s *storedMetadata) with(m quorum.Metadata) *layout.LedgerMetadata {
+	out := s.meta.Clone()
+	switch m.State {
+	case quorum.StateOpen:
+		out.State = layout.StateOpen
+	case quorum.StateInRecovery:
+		out.State = layout.StateInRecovery
+	case quorum.StateClosed:
+		out.State = layout.StateClosed
+		out.LastEntry, out.Length = m.LastEntry, m.Length
+	}
+	kept := out.Segments
+	out.Segments = nil
+	for i, seg := range m.Segments {
+		var to layout.Segment
+		if i < len(kept) && kept[i].First == seg.First {
+			to = kept[i]
+		}
+		to.First, to.Ensemble = seg.First, seg.Ensemble
+		out.Segments = append(out.Segments, to)
+	}
+	return out
+}
+
+// errStale says that the metadata may not be what was compared with: the caller
+// looks at what is stored now.
+var errStale = errors.New("ledger metadata has to be looked at again")
+
+// update writes m by compare-and-set. When it loses, or cannot tell whether it
+// won, it re-reads and gives errStale; any other error means that what is
+// stored cannot be learned (rules 17, 47, 48).
+func (s *storedMetadata) update(ctx context.Context, m quorum.Metadata) error {
+	next := s.with(m)
+	v, err := s.cluster.UpdateLedger(ctx, s.id, next, s.version)
+	if err == nil {
+		s.meta, s.version = next, v
+		return nil
+	}
+	if errors.Is(err, bk.ErrNoSuchLedger) {
+		return err
+	}
+	if rerr := s.reread(ctx); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	return errStale
+}
+
+// reread loads what is stored now, trying again until ctx ends.
+func (s *storedMetadata) reread(ctx context.Context) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		m, v, err := s.cluster.Ledger(ctx, s.id)
+		if err == nil {
+			s.meta, s.version = m, v
+			return nil
+		}
+		if errors.Is(err, bk.ErrNoSuchLedger) || errors.Is(err, bk.ErrCorrupt) || errors.Is(err, metadata.ErrClosed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case <-time.After(wait):
+		}
+	}
+}
