@@ -3,90 +3,221 @@ package bookie
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/internal/dirs"
+	"github.com/loglode/loglode/bookie/internal/index"
+	"github.com/loglode/loglode/bookie/internal/journal"
 )
 
-// Identity is who a bookie is in its cluster, for the cookie check at start.
-type Identity struct {
-	ID bk.BookieID
-}
+// ErrDirInUse says that another bookie has a data directory.
+var ErrDirInUse = dirs.ErrInUse
 
 // Bookie is one open storage node. Its methods may be called by any number of
-// goroutines.
-type Bookie struct{}
+// goroutines. Each journal and each ledger directory has goroutines of its own;
+// Close ends them.
+type Bookie struct {
+	o        Options
+	log      *zap.Logger
+	locks    []io.Closer
+	journals []*journalRef
+	shards   []*shard
+	pendings sync.Pool // of *pending
+	metrics  *metrics
+	state    stateBox
 
-// Open locks the directories, replays what the journals hold beyond the marks,
-// and starts the bookie.
-func Open(ctx context.Context, o Options) (*Bookie, error) {
+	opened bool         // by Open, before any goroutine of the bookie runs
+	accept atomic.Bool  // requests are taken
+	calls  sync.RWMutex // held for reading by each request, for writing by Close
+}
+
+// journalRef is one journal and what its goroutine needs to answer.
+type journalRef struct {
+	*journal.Journal
+	b  *Bookie
+	id int
+
+	answers []answer // scratch of settled
+}
+
+// Open locks the directories, checks whose they are, replays what the journals
+// hold beyond the marks, and starts the bookie. ctx bounds the start alone.
+func Open(ctx context.Context, o Options) (b *Bookie, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("bookie: not built yet")
+	o = o.withDefaults()
+	b = &Bookie{o: o, log: o.Logger.Named("bookie")}
+	b.pendings.New = func() any { return &pending{b: b} }
+	if b.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.release())
+		}
+	}()
+	for _, dir := range append(append([]string{}, o.JournalDirs...), o.LedgerDirs...) {
+		lock, err := dirs.Prepare(o.FS, dir)
+		if err != nil {
+			return nil, err
+		}
+		b.locks = append(b.locks, lock)
+	}
+	if err := b.checkIdentity(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.openShards(); err != nil {
+		return nil, err
+	}
+	if err := b.openJournals(ctx); err != nil {
+		return nil, err
+	}
+	b.opened = true
+	for _, s := range b.shards {
+		s.start()
+	}
+	b.state.changed = b.stateChanged
+	b.accept.Store(true)
+	return b, nil
 }
 
-// Close flushes, ends all goroutines and unlocks the directories.
-func (b *Bookie) Close() error { return nil }
-
-// AddBatch stores adds. Each gets exactly one result at sink. Body and
-// MasterKey are copied before AddBatch returns. It waits, up to
-// Options.AddWait, for room in the write cache and in the journal's queue.
-func (b *Bookie) AddBatch(sink AddSink, adds []Add) {}
-
-// Read appends the body of an entry to dst. e = bk.InvalidEntryID reads the
-// entry with the highest id stored here. Statuses: StatusOK, StatusNoLedger,
-// StatusNoEntry, StatusIO (damage, disk error), StatusBadRequest (another
-// negative id).
-func (b *Bookie) Read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Status) {
-	return dst, bk.StatusIO
+func (b *Bookie) openShards() error {
+	cache := index.NewCache(b.o.IndexCacheBytes)
+	defer cache.Release()
+	for i, dir := range b.o.LedgerDirs {
+		s, err := openShard(b, i, dirs.Current(b.o.FS, dir), cache)
+		if err != nil {
+			return err
+		}
+		b.shards = append(b.shards, s)
+	}
+	return nil
 }
 
-// Fence refuses ordinary adds to a ledger from now on, for ever. It is durable
-// once StatusOK is returned. An unknown ledger is created, fenced. Other
-// statuses: StatusUnauthorized (wrong or empty key), StatusIO.
-func (b *Bookie) Fence(ctx context.Context, l bk.LedgerID, masterKey []byte) bk.Status {
-	return bk.StatusIO
+func (b *Bookie) openJournals(ctx context.Context) error {
+	start := time.Now()
+	var replayed replayCount
+	for i, dir := range b.o.JournalDirs {
+		r := &journalRef{b: b, id: i}
+		j, err := journal.Open(journal.Options{
+			FS: b.o.FS, Dir: dirs.Current(b.o.FS, dir), FileBytes: b.o.JournalFileBytes,
+			QueueBytes: b.o.JournalGroupBytes, Settled: r.settled, Failed: b.journalFailed, Logger: b.o.Logger,
+		})
+		if err != nil {
+			return err
+		}
+		r.Journal = j
+		b.journals = append(b.journals, r)
+		if err := b.replay(ctx, r, &replayed); err != nil {
+			return err
+		}
+	}
+	for _, j := range b.journals {
+		if err := j.Start(); err != nil {
+			return err
+		}
+	}
+	if b.o.Events.Replayed != nil {
+		b.o.Events.Replayed(replayed.records, replayed.bytes)
+	}
+	b.log.Info("journals replayed", zap.Int64("records", replayed.records), zap.Int64("bytes", replayed.bytes),
+		zap.Duration("took", time.Since(start)))
+	return nil
 }
 
-// LAC is the highest last-add-confirmed seen for a ledger, in entry headers
-// and explicit LACs. StatusOK or StatusNoLedger.
-func (b *Bookie) LAC(l bk.LedgerID) (bk.EntryID, bk.Status) { return bk.InvalidEntryID, bk.StatusIO }
-
-// WaitLAC calls fn once the LAC of a ledger is above after, from the goroutine
-// that moved it, with no lock held; at once, inside WaitLAC, if it already is.
-// fn must not block. cancel takes the wait back; it reports whether fn will
-// never be called. An unknown ledger is waited for too.
-func (b *Bookie) WaitLAC(l bk.LedgerID, after bk.EntryID, fn func(lac bk.EntryID)) (cancel func() bool) {
-	return func() bool { return true }
+// shardOf and journalOf spread ledgers, each in its own way, so that a ledger
+// directory does not depend on one journal.
+func (b *Bookie) shardOf(l bk.LedgerID) *shard {
+	if len(b.shards) == 1 {
+		return b.shards[0]
+	}
+	return b.shards[spread(l, 0)%uint64(len(b.shards))]
 }
 
-// WriteLAC stores an explicit LAC body, durable once StatusOK is returned.
-// Ledger and LAC are taken from the body.
-func (b *Bookie) WriteLAC(ctx context.Context, l bk.LedgerID, masterKey, lacBody []byte) bk.Status {
-	return bk.StatusIO
+func (b *Bookie) journalOf(l bk.LedgerID) *journalRef {
+	if len(b.journals) == 1 {
+		return b.journals[0]
+	}
+	return b.journals[spread(l, 1)%uint64(len(b.journals))]
 }
 
-// ReadLAC gives the stored explicit LAC body and the entry with the highest
-// id, each nil if there is none; StatusNoEntry if there is neither.
-func (b *Bookie) ReadLAC(l bk.LedgerID) (lacBody, lastEntry []byte, s bk.Status) {
-	return nil, nil, bk.StatusIO
+func spread(l bk.LedgerID, salt uint64) uint64 {
+	h := (uint64(l) + salt) * 0x9e3779b97f4a7c15
+	h ^= h >> 31
+	h *= 0xd6e8feb86659fd93
+	return h ^ h>>33
 }
 
-// Force returns StatusOK once each journal write handed over before is
-// durable.
-func (b *Bookie) Force(ctx context.Context, l bk.LedgerID) bk.Status { return bk.StatusIO }
+// enter begins a request; it reports false once Close has begun. leave ends it.
+func (b *Bookie) enter() bool {
+	b.calls.RLock()
+	if b.accept.Load() {
+		return true
+	}
+	b.calls.RUnlock()
+	return false
+}
 
-// Entries gives the ids stored here in rising order. StatusOK, StatusNoLedger
-// or StatusIO.
-func (b *Bookie) Entries(l bk.LedgerID) (iter.Seq[bk.EntryID], bk.Status) { return nil, bk.StatusIO }
+func (b *Bookie) leave() { b.calls.RUnlock() }
 
-// Info gives the capacity and the free space of the ledger directories, in
-// bytes.
-func (b *Bookie) Info() (total, free int64, err error) { return 0, 0, nil }
+// Close answers what is queued, flushes, ends all goroutines and unlocks the
+// directories.
+func (b *Bookie) Close() error {
+	b.calls.Lock()
+	was := b.accept.Swap(false)
+	b.calls.Unlock()
+	if !was {
+		return nil
+	}
+	b.state.close()
+	return b.release()
+}
 
-// SetReadOnly asks for read-only, or takes the wish back.
-func (b *Bookie) SetReadOnly(on bool) {}
+func (b *Bookie) release() error {
+	var errs []error
+	for _, s := range b.shards {
+		s.stop()
+	}
+	for _, j := range b.journals {
+		if j.Journal != nil {
+			errs = append(errs, j.Close())
+		}
+	}
+	for _, s := range b.shards {
+		if b.opened {
+			errs = append(errs, s.flush(true))
+		}
+		errs = append(errs, s.close())
+	}
+	for _, l := range b.locks {
+		errs = append(errs, l.Close())
+	}
+	b.metrics.unregister()
+	return errors.Join(errs...)
+}
 
-// State is what the bookie takes now.
-func (b *Bookie) State() State { return Closed }
+// replaying says whether journals are not replayed yet: a flush must not move
+// the mark over what was not.
+func (b *Bookie) replaying() bool { return !b.opened }
+
+func (b *Bookie) stateChanged(s State, cause error) {
+	b.log.Info("state changed", zap.Stringer("state", s), zap.Error(cause))
+	if b.o.Events.StateChanged != nil {
+		b.o.Events.StateChanged(s, cause)
+	}
+}
+
+func (b *Bookie) journalFailed(err error) {
+	b.log.Error("journal failed: nothing more is acknowledged", zap.Error(err))
+	b.state.fail(err)
+}
+
+var errClosed = fmt.Errorf("bookie: %w", bk.ErrClosed)

@@ -1,0 +1,212 @@
+package index
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/internal/entrylog"
+)
+
+// Place is where an entry lies.
+type Place struct {
+	Log    entrylog.LogID
+	Offset int64
+	Size   int // of the body
+}
+
+// Cache is memory that several indexes share for the blocks they read.
+type Cache struct{ c *pebble.Cache }
+
+// NewCache makes a cache of that many bytes. Release it when all indexes that
+// use it are open.
+func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
+
+// Release lets go of the caller's hold on the cache.
+func (c *Cache) Release() { c.c.Unref() }
+
+// Index is the index of one ledger directory. Reads may come from any number
+// of goroutines, batches from one at a time.
+type Index struct {
+	db     *pebble.DB
+	recent recent
+
+	failed chan error // told of errors of pebble's own goroutines
+}
+
+// Open opens the index in dir, or makes one.
+func Open(fs vfs.FS, dir string, cache *Cache, log *zap.Logger) (*Index, error) {
+	x := &Index{failed: make(chan error, 1)}
+	o := &pebble.Options{
+		FS:                          fs,
+		Cache:                       cache.c,
+		DisableWAL:                  true,
+		MemTableSize:                2 << 20,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                256,
+		MaxManifestFileSize:         4 << 20,
+		L0CompactionThreshold:       4,
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      logger{log.Named("index").Sugar()},
+	}
+	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	o.EventListener = &pebble.EventListener{BackgroundError: x.backgroundError}
+	db, err := pebble.Open(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	x.db = db
+	return x, nil
+}
+
+func (x *Index) backgroundError(err error) {
+	if errors.Is(err, pebble.ErrCancelledCompaction) {
+		return
+	}
+	select {
+	case x.failed <- err:
+	default: // one is waiting already
+	}
+}
+
+// logger passes on what an operator should see. Fatalf must not return: pebble
+// calls it when it cannot go on.
+type logger struct{ l *zap.SugaredLogger }
+
+func (logger) Infof(string, ...any)                {}
+func (g logger) Errorf(format string, args ...any) { g.l.Errorf(format, args...) }
+func (g logger) Fatalf(format string, args ...any) {
+	g.l.Errorf(format, args...)
+	panic("index: " + fmt.Sprintf(format, args...))
+}
+
+// Close closes the database. A batch that was not committed is lost.
+func (x *Index) Close() error { return x.db.Close() }
+
+func (x *Index) get(key []byte, use func(v []byte) error) (bool, error) {
+	v, c, err := x.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read index: %w", err)
+	}
+	return true, errors.Join(use(v), c.Close())
+}
+
+// State gives the stored state of a ledger to use, which may not keep it; ok
+// is false if there is none.
+func (x *Index) State(l bk.LedgerID, use func(v []byte) error) (ok bool, err error) {
+	return x.get(appendID([]byte{prefixState}, l), use)
+}
+
+// extentBounds gives the keys between which all extents of a ledger lie.
+func extentBounds(l bk.LedgerID) (lower, upper []byte) {
+	lower = appendID([]byte{prefixExtent}, l)
+	// Above every key of the ledger, being longer than they are.
+	upper = append(appendID([]byte{prefixExtent}, l), bytes.Repeat([]byte{0xff}, extentKeySize)...)
+	return lower, upper
+}
+
+// Find gives where an entry lies. unordered says that extents of the ledger
+// may overlap.
+func (x *Index) Find(l bk.LedgerID, e bk.EntryID, unordered bool) (p Place, ok bool, err error) {
+	if !unordered {
+		if p, ok := x.recent.find(l, e); ok {
+			return p, true, nil
+		}
+	}
+	lower, upper := extentBounds(l)
+	it, err := x.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return Place{}, false, fmt.Errorf("read index: %w", err)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var best, ext extent
+	// The first key above every extent that begins at e: no log id is all ones.
+	limit := append(appendID(bytes.Clone(lower), e), 0xff, 0xff, 0xff, 0xff)
+	for valid := it.SeekLT(limit); valid; valid = it.Prev() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return Place{}, false, fmt.Errorf("read index: %w", err)
+		}
+		if err := ext.parse(it.Key(), v); err != nil {
+			return Place{}, false, err
+		}
+		if uint64(e)-uint64(ext.ids[0]) >= spanMax {
+			break
+		}
+		if q, in := ext.find(e); in && (!ok || q.after(p)) {
+			p, ok = q, true
+			best, ext = ext, best
+		}
+		if !unordered {
+			break // nothing else can have it
+		}
+	}
+	if err := it.Error(); err != nil {
+		return Place{}, false, fmt.Errorf("read index: %w", err)
+	}
+	if ok && !unordered {
+		x.recent.put(best)
+	}
+	return p, ok, nil
+}
+
+func (p Place) after(q Place) bool {
+	return p.Log > q.Log || p.Log == q.Log && p.Offset > q.Offset
+}
+
+// Entries appends the ids of a ledger's entries, in no order, maybe twice.
+func (x *Index) Entries(l bk.LedgerID, dst []bk.EntryID) (ids []bk.EntryID, err error) {
+	lower, upper := extentBounds(l)
+	it, err := x.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return dst, fmt.Errorf("read index: %w", err)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var ext extent
+	for valid := it.First(); valid; valid = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return dst, fmt.Errorf("read index: %w", err)
+		}
+		if err := ext.parse(it.Key(), v); err != nil {
+			return dst, err
+		}
+		dst = append(dst, ext.ids...)
+	}
+	return dst, it.Error()
+}
+
+// recent remembers the extents that were found last, one for each of a few
+// ledgers: a sequential reader asks the database once an extent.
+type recent struct {
+	slots [64]struct {
+		mu sync.Mutex // guards x
+		x  extent
+	}
+}
+
+func (r *recent) find(l bk.LedgerID, e bk.EntryID) (Place, bool) {
+	s := &r.slots[uint64(l)%uint64(len(r.slots))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.x.ledger != l || len(s.x.ids) == 0 {
+		return Place{}, false
+	}
+	return s.x.find(e)
+}
+
+func (r *recent) put(x extent) {
+	s := &r.slots[uint64(x.ledger)%uint64(len(r.slots))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.x = x
+}

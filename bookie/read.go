@@ -1,0 +1,104 @@
+package bookie
+
+import (
+	"errors"
+	"iter"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/loglode/loglode/bookie/bk"
+)
+
+// Read appends the body of an entry to dst. e = bk.InvalidEntryID reads the
+// entry with the highest id stored here. Statuses: StatusOK, StatusNoLedger,
+// StatusNoEntry, StatusIO (damage, disk error). Only StatusNoLedger and
+// StatusNoEntry say that the entry is not here.
+func (b *Bookie) Read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Status) {
+	if !b.enter() {
+		return dst, bk.StatusIO
+	}
+	defer b.leave()
+	return b.read(l, e, dst)
+}
+
+func (b *Bookie) read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Status) {
+	if l < 0 {
+		return dst, bk.StatusNoLedger
+	}
+	s := b.shardOf(l)
+	st, err := s.table.LockKnown(l)
+	if err != nil {
+		return dst, b.readFailed(l, e, err)
+	}
+	if st == nil {
+		return dst, bk.StatusNoLedger
+	}
+	has := true
+	if e == bk.InvalidEntryID {
+		e, has = st.HighestEntry()
+	}
+	unordered := st.Unordered
+	st.Unlock()
+	if !has {
+		return dst, bk.StatusNoEntry
+	}
+	// First the cache, then the index: an entry leaves the one only when it is
+	// in the other.
+	if body, ok := s.cache.Get(l, e, dst); ok {
+		return body, bk.StatusOK
+	}
+	p, ok, err := s.index.Find(l, e, unordered)
+	if err != nil {
+		return dst, b.readFailed(l, e, err)
+	}
+	if !ok {
+		return dst, bk.StatusNoEntry
+	}
+	body, err := s.logs.Read(p.Log, p.Offset, l, e, p.Size, dst)
+	if err != nil {
+		return dst, b.readFailed(l, e, err)
+	}
+	return body, bk.StatusOK
+}
+
+func (b *Bookie) readFailed(l bk.LedgerID, e bk.EntryID, err error) bk.Status {
+	b.metrics.readErrors.Inc()
+	var bad *bk.CorruptError
+	if errors.As(err, &bad) {
+		b.metrics.corrupt.Inc()
+		if b.o.Events.Corrupt != nil {
+			b.o.Events.Corrupt(bad)
+		}
+	}
+	b.log.Error("read failed", zap.Int64("ledger", int64(l)), zap.Int64("entry", int64(e)), zap.Error(err))
+	return bk.StatusIO
+}
+
+func (b *Bookie) logError(what string, l bk.LedgerID, err error) {
+	b.log.Error(what, zap.Int64("ledger", int64(l)), zap.Error(err))
+}
+
+// Entries gives the ids stored here in rising order. StatusOK, StatusNoLedger
+// or StatusIO.
+func (b *Bookie) Entries(l bk.LedgerID) (iter.Seq[bk.EntryID], bk.Status) {
+	if !b.enter() {
+		return nil, bk.StatusIO
+	}
+	defer b.leave()
+	s := b.shardOf(l)
+	st, err := s.table.LockKnown(l)
+	if err != nil {
+		return nil, b.readFailed(l, bk.InvalidEntryID, err)
+	}
+	if st == nil {
+		return nil, bk.StatusNoLedger
+	}
+	st.Unlock()
+	ids := s.cache.Entries(l, nil)
+	if ids, err = s.index.Entries(l, ids); err != nil {
+		return nil, b.readFailed(l, bk.InvalidEntryID, err)
+	}
+	slices.Sort(ids)
+	return slices.Values(slices.Compact(ids)), bk.StatusOK
+}
