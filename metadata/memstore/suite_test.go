@@ -1,0 +1,19 @@
+package memstore
+
+import (
+	"testing"
+
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) *storetest.Env {
+		tree := NewTree()
+		return &storetest.Env{
+			Open:   func(*testing.T) metadata.Store { return tree.Open() },
+			Crash:  func(_ *testing.T, s metadata.Store) { s.(*Store).Crash() },
+			Expire: func(_ *testing.T, id metadata.SessionID) { tree.Expire(id) },
+		}
+	})
+}
