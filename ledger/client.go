@@ -43,6 +43,7 @@ type Client struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+	waiters sync.Pool // *waiter
 
 	mu       sync.Mutex // guards all below
 	rng      *mathrand.Rand

@@ -98,8 +98,6 @@ type waiter struct {
 	err error
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{ch: make(chan struct{}, 1)} }}
-
 func newWriter(c *Client, stored storedMetadata, d *bk.Digester, cfg createConfig) (*Writer, error) {
 	core, err := quorum.NewWriter(quorum.WriterConfig{
 		Quorum: stored.meta.Quorum, Metadata: stored.core(), Policy: c.opts.policy(), DeferredSync: cfg.deferredSync,
@@ -139,16 +137,19 @@ func (w *Writer) ID() bk.LedgerID { return w.id }
 // Append adds one entry and waits until it is confirmed. p is not kept after
 // return. If ctx ends first, the entry may still be confirmed later.
 func (w *Writer) Append(ctx context.Context, p []byte) (bk.EntryID, error) {
-	wt := waiters.Get().(*waiter)
+	wt, ok := w.c.waiters.Get().(*waiter)
+	if !ok {
+		wt = &waiter{ch: make(chan struct{}, 1)}
+	}
 	if err := w.push(ctx, p, nil, wt, true); err != nil {
-		waiters.Put(wt)
+		w.c.waiters.Put(wt)
 		return bk.InvalidEntryID, err
 	}
 	select {
 	case <-wt.ch:
 		id, err := wt.id, wt.err
 		wt.err = nil
-		waiters.Put(wt)
+		w.c.waiters.Put(wt)
 		return id, err
 	case <-ctx.Done():
 		return bk.InvalidEntryID, fmt.Errorf("append to ledger %d, outcome unknown: %w", w.id, context.Cause(ctx))

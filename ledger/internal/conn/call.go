@@ -2,7 +2,6 @@ package conn
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
@@ -93,13 +92,10 @@ func (c *Call) finish(err error) {
 func (c *Call) Free() {
 	if c.pooled != nil {
 		*c.pooled = c.Body[:0]
-		bodies.Put(c.pooled)
+		c.Bookie.links[v2].pool.bodies.Put(c.pooled)
 		c.pooled, c.Body = nil, nil
 	}
 }
-
-// bodies are buffers for the answers to batch reads.
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 type readKey struct {
 	ledger bk.LedgerID

@@ -44,6 +44,7 @@ type Pool struct {
 	start  time.Time
 	nextID atomic.Uint64 // v3 transaction ids and v2 request ids: one counter, from 1
 	chunks Chunks
+	bodies sync.Pool // *[]byte, for the answers to batch reads
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup

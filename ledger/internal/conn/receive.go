@@ -94,7 +94,10 @@ func (rc *receiver) answered(c *Call, r *wire.Response) {
 	switch {
 	case r.Status != bk.StatusOK:
 	case c.Op == OpBatchRead:
-		c.pooled = bodies.Get().(*[]byte)
+		c.pooled, _ = rc.link.pool.bodies.Get().(*[]byte)
+		if c.pooled == nil {
+			c.pooled = new([]byte)
+		}
 		c.Body = append((*c.pooled)[:0], r.Body...)
 		c.Bookie.batchOK.Store(true)
 	default:

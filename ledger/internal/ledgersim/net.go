@@ -1,8 +1,6 @@
 package ledgersim
 
 import (
-	"errors"
-
 	"github.com/loglode/loglode/bookie/bk"
 )
 
@@ -137,5 +135,3 @@ func (s *sim) every(mean int64, fn func()) {
 		}
 	})
 }
-
-func isTimeout(err error) bool { return errors.Is(err, bk.ErrTimeout) }
