@@ -18,6 +18,9 @@ type Options struct {
 	// SkipTruncated lets a reader whose position was truncated go on at the
 	// first record that is left, instead of failing with stream.ErrTruncated.
 	SkipTruncated bool
+	// RetryFor is how long reading is tried again while bookies or metadata do not
+	// answer, before the reader fails. Default 1 min.
+	RetryFor time.Duration
 	// IdleAfter calls Idle once each time the reader was asked for a record and
 	// none came for so long. 0 = never.
 	IdleAfter time.Duration
@@ -49,6 +52,9 @@ func Prefetch(bytes int64) Option { return func(o *Options) { o.PrefetchBytes = 
 // SkipTruncated sets Options.SkipTruncated.
 func SkipTruncated() Option { return func(o *Options) { o.SkipTruncated = true } }
 
+// RetryFor sets Options.RetryFor.
+func RetryFor(d time.Duration) Option { return func(o *Options) { o.RetryFor = d } }
+
 // IdleAfter sets Options.IdleAfter and Options.Idle.
 func IdleAfter(d time.Duration, fn func(Idle)) Option {
 	return func(o *Options) { o.IdleAfter, o.Idle = d, fn }
@@ -67,6 +73,9 @@ func (o Options) withDefaults() Options {
 	if o.PrefetchBytes == 0 {
 		o.PrefetchBytes = 8 << 20
 	}
+	if o.RetryFor == 0 {
+		o.RetryFor = time.Minute
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -78,6 +87,9 @@ func (o Options) Validate() error {
 	var errs []error
 	if o.PrefetchBytes < 0 {
 		errs = append(errs, fmt.Errorf("PrefetchBytes %d is negative", o.PrefetchBytes))
+	}
+	if o.RetryFor < 0 {
+		errs = append(errs, fmt.Errorf("RetryFor %v is negative", o.RetryFor))
 	}
 	if o.IdleAfter < 0 || o.IdleAfter > 0 && o.Idle == nil {
 		errs = append(errs, fmt.Errorf("IdleAfter %v: want a positive time and a function", o.IdleAfter))

@@ -3,11 +3,15 @@ package writers
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/loglode/loglode/segment"
 	"github.com/loglode/loglode/stream"
 )
-
-var errTODO = errors.New("not implemented")
 
 // Writer appends to one stream. Any number of goroutines may use it; records
 // get their DLSNs in the order of the calls.
@@ -15,58 +19,163 @@ var errTODO = errors.New("not implemented")
 // A record's TxID 0 lets the writer choose: the append time in milliseconds,
 // or the last txid where that is higher. A txid below the last one is refused
 // with a *stream.TxIDOrderError; equal ones are allowed.
-type Writer struct{}
+//
+// It starts one goroutine, which hands entries over and starts segments; a
+// second one runs only while a segment is prepared or completed beside it. Close
+// and Abort wait for both, and may not be called from a callback.
+type Writer struct {
+	log   stepper
+	name  stream.Name
+	cfg   stream.Config // with its defaults filled in
+	opts  Options
+	zlog  *zap.Logger
+	stats *metrics
 
-// Append adds one record and waits until it is durable. r.Payload is not kept
-// after return. When ctx ends first, the record may still become part of the
-// stream.
-func (w *Writer) Append(ctx context.Context, r stream.Record) (stream.DLSN, error) {
-	return stream.InvalidDLSN, errTODO
+	ctx     context.Context // of what the writer does on its own; ended by fail
+	cancel  context.CancelFunc
+	wake    chan struct{} // rouses the sender
+	closed  chan struct{} // closed when closing is set
+	settled chan struct{} // closed when the sender has ended
+	waiters sync.Pool     // of *waiter
+
+	mu       sync.Mutex  // guards what follows
+	quiet    sync.Cond   // signalled when delivering or beside ends
+	queue    batchList   // filled or being filled, in order
+	inflight batchList   // handed over, in order
+	filling  *batch      // the last of queue, while it may take more
+	seg      *current    // being written; nil before the first entry
+	roll     rollState   // of seg
+	position int64       // user records of seg once queue is written
+	lastTx   stream.TxID // highest accepted
+	bytes    int64       // of records not acknowledged
+	room     chan struct{}
+	idle     bool  // the sender waits for wake
+	closing  bool  // no more appends; drain, then end
+	sealing  bool  // mark the end of the stream then
+	aborted  bool  // end without completing
+	err      error // why the writer failed; nil while it works, and after Close
+	closeErr error // of completing or sealing
+
+	delivering bool // one goroutine runs callbacks
+	running    bool // the goroutine beside the sender runs
+	expired    []func(stream.DLSN, error)
+	timer      *time.Timer
+	timerAt    int64 // Unix nanoseconds; 0 = not armed
+	free       *batch
+	freeCount  int
 }
 
-// AppendBatch adds records in one entry: all of them become part of the
-// stream, or none. It waits until they are durable. It fails with a
-// *stream.RecordTooLongError when they do not fit in one entry.
-func (w *Writer) AppendBatch(ctx context.Context, rs []stream.Record) ([]stream.DLSN, error) {
-	return nil, errTODO
+// current is the segment being written.
+type current struct {
+	target
+	started time.Time
+	bytes   int64 // of entries handed over
 }
 
-// Go adds one record and calls done once it is durable, or failed. Callbacks
-// run one at a time, in the order of the calls, with no lock held; they must
-// not block. r.Payload is copied before Go returns. Go blocks while the limit
-// of bytes in flight is reached. A record that is refused at once gets its
-// callback before Go returns.
-func (w *Writer) Go(ctx context.Context, r stream.Record, done func(stream.DLSN, error)) {
-	done(stream.InvalidDLSN, errTODO)
+// Open makes a writer of a claimed stream. It fails with stream.ErrSealed.
+func Open(name stream.Name, claim *segment.Claim, cfg stream.Config, opts ...Option) (*Writer, error) {
+	if claim.Sealed() {
+		return nil, fmt.Errorf("open writer of stream %s: %w", name, stream.ErrSealed)
+	}
+	cfg = cfg.WithDefaults()
+	return open(name, &claimed{claim: claim, quorum: cfg.Quorum}, claim.LastTxID(), cfg, opts...)
 }
 
-// TryGo is Go that does not block: it fails with stream.ErrBufferFull when the
-// limit of bytes in flight is reached, and with what refuses the record. done is
-// called only if TryGo returns nil.
-func (w *Writer) TryGo(r stream.Record, done func(stream.DLSN, error)) error { return errTODO }
-
-// Flush waits until every record appended before it is durable.
-func (w *Writer) Flush(ctx context.Context) error { return errTODO }
-
-// Seal ends the stream: it waits for the records appended before, marks the end,
-// and closes the writer. Nobody can append after it; readers end with io.EOF.
-func (w *Writer) Seal(ctx context.Context) error { return errTODO }
+func open(name stream.Name, log stepper, last stream.TxID, cfg stream.Config, opts ...Option) (*Writer, error) {
+	var o Options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("open writer of stream %s: %w", name, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Writer{
+		log: log, name: name, cfg: cfg.WithDefaults(), opts: o, stats: m, ctx: ctx, cancel: cancel,
+		zlog: o.Logger.Named("writers").With(zap.String("stream", string(name))),
+		wake: make(chan struct{}, 1), closed: make(chan struct{}), settled: make(chan struct{}),
+		lastTx: last,
+	}
+	w.quiet.L, w.waiters.New = &w.mu, newWaiter
+	w.timer = time.AfterFunc(time.Hour, w.expire)
+	w.timer.Stop()
+	go w.run()
+	return w, nil
+}
 
 // LastTxID is the highest txid accepted, or found when the writer was opened;
 // stream.InvalidTxID in an empty stream.
-func (w *Writer) LastTxID() stream.TxID { return stream.InvalidTxID }
+func (w *Writer) LastTxID() stream.TxID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lastTx
+}
 
-// Err is why the writer has ended: nil while it works, stream.ErrClosed after
-// Close or Abort, stream.ErrFenced after another writer took the stream over.
-func (w *Writer) Err() error { return errTODO }
+// Err is why the writer takes no records: nil while it does, stream.ErrClosed
+// after Close or Abort, stream.ErrFenced after another writer took the stream
+// over.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refusal()
+}
 
-// Done is closed when the writer has ended.
-func (w *Writer) Done() <-chan struct{} { return nil }
+// refusal is Err with w.mu held.
+func (w *Writer) refusal() error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.closing || w.aborted:
+		return fmt.Errorf("writer of stream %s: %w", w.name, stream.ErrClosed)
+	}
+	return nil
+}
 
-// Close refuses new records, waits for those in flight and completes the
-// segment. It is bounded by WriteTimeout and OpTimeout.
-func (w *Writer) Close() error { return errTODO }
+// Done is closed when the writer has ended: failed, closed or aborted.
+func (w *Writer) Done() <-chan struct{} { return w.settled }
 
-// Abort lets go of the stream at once: records in flight fail, the segment
-// stays in progress, and the next writer recovers it.
-func (w *Writer) Abort() error { return errTODO }
+// signal rouses the sender if it waits and has something to do. Called with
+// w.mu held.
+func (w *Writer) signal() {
+	if !w.idle || w.next() == stepWait {
+		return
+	}
+	w.idle = false
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends the writer for good. Called with w.mu held; deliver must follow,
+// without letting go of w.mu in between.
+func (w *Writer) fail(err error) {
+	if w.err != nil || w.aborted {
+		return
+	}
+	if errors.Is(err, stream.ErrFenced) {
+		var fe *stream.FencedError
+		if !errors.As(err, &fe) {
+			err = &stream.FencedError{Stream: w.name, At: time.Now(), Cause: err}
+		}
+	}
+	w.err = err
+	w.cancel()
+	w.freeRoom(true)
+	w.signal()
+}
+
+// freeRoom lets blocked appends try again: always, or once a quarter of the
+// limit is free, so that they are not roused for every entry. Called with w.mu
+// held.
+func (w *Writer) freeRoom(always bool) {
+	if w.room != nil && (always || w.bytes <= w.opts.BytesInFlight/4*3) {
+		close(w.room)
+		w.room = nil
+	}
+}
