@@ -231,7 +231,7 @@ func unpack(lengths []byte, codec uint32, data, scratch []byte, what string) (ra
 	scratch = scratch[:start+int(rawSize)]
 	dst := scratch[start:]
 	n := 0
-	if rawSize > 0 || dataSize > 0 {
+	if rawSize > 0 { // the decompressor takes no empty destination
 		if n, err = lz4.UncompressBlock(data, dst); err != nil {
 			return nil, scratch, corrupt(what+", lz4 block", -1, fmt.Sprintf("%d bytes", rawSize), err.Error())
 		}
