@@ -205,8 +205,8 @@ func modRevision(key string, v int64) *pb.Compare {
 }
 
 // request gives the etcd transaction. Its first operations are those on the
-// keys, in p.order; on failure it reads what it compared, in the order of the
-// checks.
+// keys, in p.order; on failure it reads what it compared, first the checks, then
+// the sequences.
 func (p *plan) request() *pb.TxnRequest {
 	req := &pb.TxnRequest{}
 	for _, c := range p.checks {
@@ -244,6 +244,9 @@ func (p *plan) requestSequences(req *pb.TxnRequest) {
 	for _, parent := range p.parents {
 		q := p.sequences[parent]
 		req.Compare = append(req.Compare, modRevision(sequencePrefix+parent, q.version))
+		req.Failure = append(req.Failure, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{
+			RequestRange: &pb.RangeRequest{Key: []byte(sequencePrefix + parent), KeysOnly: true},
+		}})
 		req.Success = append(req.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
 			RequestPut: &pb.PutRequest{Key: []byte(sequencePrefix + parent), Value: strconv.AppendInt(nil, q.next, 10)},
 		}})

@@ -96,18 +96,25 @@ func (s *Store) sequence(ctx context.Context, p *plan, op *metadata.Op) error {
 }
 
 // refusal finds out which operation the store refused, from what it read in
-// the same moment.
+// the same moment. Numbers that moved come first: with them the keys are wrong.
 func (p *plan) refusal(resp *pb.TxnResponse) error {
-	for i, c := range p.checks {
-		var kv *mvccpb.KeyValue
+	read := func(i int) *mvccpb.KeyValue {
 		if r := resp.Responses[i].GetResponseRange(); r != nil && len(r.Kvs) > 0 {
-			kv = r.Kvs[0]
+			return r.Kvs[0]
 		}
-		if err := c.judge(kv); err != nil {
+		return nil
+	}
+	for i, parent := range p.parents {
+		if kv := read(len(p.checks) + i); kv.GetModRevision() != p.sequences[parent].version {
+			return errSequenceMoved
+		}
+	}
+	for i, c := range p.checks {
+		if err := c.judge(read(i)); err != nil {
 			return &metadata.TxnError{Index: c.op, Key: c.key, Err: err}
 		}
 	}
-	return errSequenceMoved // its compares come after the checks
+	return fmt.Errorf("%w: etcd refused, but no operation says why", metadata.ErrConflict)
 }
 
 // result gives the node after each operation.

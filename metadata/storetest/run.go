@@ -14,13 +14,15 @@ import (
 type Env struct {
 	// Open gives another client of the store; the suite closes it.
 	Open func(t *testing.T) metadata.Store
+	// Direct gives a client that Cut does not touch; nil: Open does.
+	Direct func(t *testing.T) metadata.Store
 	// Crash ends a client as kill -9 would: its sessions live on until their
 	// TTL is over.
 	Crash func(t *testing.T, s metadata.Store)
 	// Expire ends a session as if its TTL had passed.
 	Expire func(t *testing.T, id metadata.SessionID)
 	// Compact makes the store forget its history, and Cut breaks all
-	// connections of all clients and lets them connect again after during was
+	// connections of the clients and lets them connect again after during was
 	// called. A driver that has no history or no connections leaves them nil,
 	// and the rule then checks the rest.
 	Compact func(t *testing.T)
@@ -59,6 +61,17 @@ func Run(t *testing.T, newEnv func(t *testing.T) *Env) {
 func (s suite) open() metadata.Store {
 	s.Helper()
 	st := s.Open(s.T)
+	s.Cleanup(func() { require.NoError(s.T, st.Close()) })
+	return st
+}
+
+// direct gives a client that Cut does not touch.
+func (s suite) direct() metadata.Store {
+	s.Helper()
+	if s.Direct == nil {
+		return s.open()
+	}
+	st := s.Direct(s.T)
 	s.Cleanup(func() { require.NoError(s.T, st.Close()) })
 	return st
 }

@@ -99,7 +99,7 @@ var watchRules = []rule{
 		require.NoError(s.T, <-errs)
 	}},
 	{"R22 a watch survives cut connections and lost history", func(s suite) {
-		st, writer := s.open(), s.open()
+		st, writer := s.open(), s.direct()
 		s.do(st, metadata.Create("/p", nil), metadata.Create("/p/a", []byte("before")))
 		node := s.watch(st, "/p/a", metadata.WatchNode)
 		children := s.watch(st, "/p", metadata.WatchChildren)
