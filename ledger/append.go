@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/bookie/wire"
@@ -74,14 +75,20 @@ func (w *Writer) admit(ctx context.Context, n int, block bool) error {
 			return bk.ErrBufferFull
 		}
 		ch := make(chan struct{}, 1)
-		w.blocked = append(w.blocked, ch)
+		if first {
+			w.blocked = append(w.blocked, ch)
+		} else {
+			w.blocked = slices.Insert(w.blocked, 0, ch) // it was this caller's turn
+		}
 		w.mu.Unlock()
 		select {
 		case <-ch:
 			w.mu.Lock()
 		case <-ctx.Done():
 			w.mu.Lock()
-			if len(ch) > 0 {
+			if i := slices.Index(w.blocked, ch); i >= 0 {
+				w.blocked = slices.Delete(w.blocked, i, i+1)
+			} else {
 				w.admitNext() // the turn was this caller's
 			}
 			return context.Cause(ctx)

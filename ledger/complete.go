@@ -51,9 +51,7 @@ func (w *Writer) popFailed(last bk.EntryID, cause error) {
 
 // freed lets callers in that wait for room. The caller holds mu.
 func (w *Writer) freed() {
-	if len(w.blocked) > 0 && len(w.blocked[0]) == 0 {
-		w.admitNext()
-	}
+	w.admitNext()
 }
 
 // idle is called when the last pending entry completed. The caller holds mu.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -22,7 +23,8 @@ type world struct {
 	*testing.T
 	ctx context.Context
 	*fakebookie.Cluster
-	c *ledger.Client
+	c       *ledger.Client
+	clients []*ledger.Client
 }
 
 // inWorld runs test with n fake bookies in virtual time.
@@ -34,9 +36,13 @@ func inWorld(t *testing.T, n int, opts ledger.Options, test func(w *world)) {
 		require.NoError(t, err)
 		w := &world{T: t, ctx: ctx, Cluster: cluster}
 		w.c = w.client(opts)
+		defer func() {
+			for _, c := range w.clients {
+				assert.NoError(t, c.Close())
+			}
+			assert.NoError(t, cluster.Close())
+		}()
 		test(w)
-		require.NoError(t, w.c.Close())
-		require.NoError(t, cluster.Close())
 	})
 }
 
@@ -48,6 +54,7 @@ func (w *world) client(opts ledger.Options) *ledger.Client {
 	}
 	c, err := ledger.New(w.Layout, opts)
 	require.NoError(w, err)
+	w.clients = append(w.clients, c)
 	return c
 }
 

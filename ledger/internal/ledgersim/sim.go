@@ -26,9 +26,8 @@ type Bug uint8
 
 // The seeded bugs of bookies and shells.
 const (
-	BugFenceInMemory   Bug = 1 << iota // a fence is answered before it is on disk (R02)
-	BugAckBeforeSync                   // an add is answered before it is on disk
-	BugRecoveryPastEnd                 // a recoverer treats another's close as its own end
+	BugFenceInMemory Bug = 1 << iota // a fence is answered before it is on disk (R02)
+	BugAckBeforeSync                 // an add is answered before it is on disk
 )
 
 // Stats counts what happened in a schedule.

@@ -98,10 +98,11 @@ type metaShell struct {
 }
 
 func (m *metaShell) update(want quorum.Metadata) {
+	over := m.version
 	var won bool
 	var version int
 	m.c.metaCall(func() {
-		won = m.c.s.cas(m.l, m.version, want, m.c.name)
+		won = m.c.s.cas(m.l, over, want, m.c.name)
 		version = m.l.version
 	}, func(known bool) {
 		if known && won {
@@ -141,7 +142,7 @@ func (c *client) createLedger(version int, done func(*ledger)) {
 	s := c.s
 	var made *ledger
 	c.metaCall(func() {
-		if s.list.version != version {
+		if s.list.version != version || s.quiet {
 			return
 		}
 		ensemble, ok := s.choose(s.q.Ensemble, nil)
