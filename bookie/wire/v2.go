@@ -36,6 +36,9 @@ const (
 // header and master key.
 const AddRequestOverhead = LengthSize + addFixedSize
 
+// AddAnswerSize is the size of a whole add answer in bytes.
+const AddAnswerSize = LengthSize + answerFixedSize
+
 // ReadAnswerOverhead is what a read answer adds to an entry body.
 const ReadAnswerOverhead = LengthSize + answerFixedSize
 

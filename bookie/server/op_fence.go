@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	"github.com/loglode/loglode/bookie/bk"
+)
+
+// fence makes a ledger refuse ordinary adds, durably, before a fencing read
+// looks at it. A request without a key has no right to.
+func (w *worker) fence(l bk.LedgerID, masterKey []byte) bk.Status {
+	if masterKey == nil {
+		return bk.StatusUnauthorized
+	}
+	ctx, cancel := context.WithTimeout(w.s.ctx, w.s.opts.OpTimeout)
+	defer cancel()
+	return w.s.store.Fence(ctx, l, masterKey)
+}
