@@ -3,61 +3,93 @@ package namespace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"slices"
+	"strings"
+	"time"
 
-	"github.com/loglode/loglode/readers"
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/segment"
 	"github.com/loglode/loglode/stream"
-	"github.com/loglode/loglode/writers"
 )
-
-var errTODO = errors.New("not implemented")
-
-// Namespace is an open namespace of streams. Any number of goroutines may use
-// it.
-type Namespace struct{}
-
-// Open opens the namespace at a URI: etcd://host:port,host:port/path or
-// mem://name/path. It fails with ErrNotNamespace when nothing is bound there,
-// and with stream.ErrUnavailable when the metadata servers do not answer.
-func Open(ctx context.Context, uri string, opts ...Option) (*Namespace, error) { return nil, errTODO }
 
 // Create makes a stream. It fails with stream.ErrExists, with a
 // *stream.NameError, with stream.ErrInvalidConfig, and with
-// stream.ErrNotEnoughBookies when the cluster has fewer bookies than the
-// ensemble.
+// stream.ErrNotEnoughBookies when fewer bookies are writable than the ensemble.
 func (n *Namespace) Create(ctx context.Context, name stream.Name, c stream.Config) error {
-	return errTODO
+	s, err := n.tree.Stream(name)
+	if err != nil {
+		return fmt.Errorf("create stream: %w", err)
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("create stream %s: %w", name, err)
+	}
+	ctx, cancel := n.opts.bound(ctx)
+	defer cancel()
+	if exists, err := s.Exists(ctx); err != nil || exists {
+		if exists {
+			err = fmt.Errorf("create stream %s: %w", name, stream.ErrExists)
+		}
+		return unreachable(err)
+	}
+	if err := n.enoughBookies(ctx, c.WithDefaults().Quorum); err != nil {
+		return fmt.Errorf("create stream %s: %w", name, err)
+	}
+	value, err := marshalConfig(c)
+	if err != nil {
+		return fmt.Errorf("create stream %s: %w", name, err)
+	}
+	return unreachable(s.Create(ctx, metadata.Create(configKey(s), value)))
+}
+
+// enoughBookies checks that an ensemble can be made now.
+func (n *Namespace) enoughBookies(ctx context.Context, q stream.Quorum) error {
+	b, err := n.cluster.Bookies(ctx)
+	if err != nil {
+		return unreachable(err)
+	}
+	if len(b.Writable) < q.Ensemble {
+		return fmt.Errorf("an ensemble of %d bookies is wanted, %d are writable (and %d read-only): start more bookies or choose a smaller ensemble: %w",
+			q.Ensemble, len(b.Writable), len(b.ReadOnly), stream.ErrNotEnoughBookies)
+	}
+	return nil
 }
 
 // Stream gives a handle on a stream. It fails with stream.ErrNotFound.
 func (n *Namespace) Stream(ctx context.Context, name stream.Name) (*Stream, error) {
-	return nil, errTODO
+	seg, err := n.tree.Stream(name)
+	if err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
+	ctx, cancel := n.opts.bound(ctx)
+	defer cancel()
+	exists, err := seg.Exists(ctx)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if !exists {
+		return nil, fmt.Errorf("open stream %s in %s: %w", name, n.at, stream.ErrNotFound)
+	}
+	cfg, err := n.loadConfig(ctx, seg)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", name, err)
+	}
+	return &Stream{n: n, seg: seg, cfg: cfg}, nil
 }
 
 // List gives the streams whose name begins with prefix, by name.
 func (n *Namespace) List(ctx context.Context, prefix string) iter.Seq2[stream.Info, error] {
-	return func(yield func(stream.Info, error) bool) { yield(stream.Info{}, errTODO) }
+	return func(yield func(stream.Info, error) bool) {
+		ctx, cancel := n.opts.bound(ctx)
+		defer cancel()
+		for info, err := range n.tree.List(ctx, prefix) {
+			if !yield(info, unreachable(err)) || err != nil {
+				return
+			}
+		}
+	}
 }
-
-// Watch gives an event for each stream there is, and then for each that is
-// created or deleted, until ctx ends.
-func (n *Namespace) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) { yield(Event{}, errTODO) }
-}
-
-// Rename moves a stream that nobody writes. It fails with stream.ErrNotFound,
-// stream.ErrExists, and stream.ErrConflict when a writer is active meanwhile.
-func (n *Namespace) Rename(ctx context.Context, from, to stream.Name) error { return errTODO }
-
-// Delete removes a stream and its ledgers. It fails with stream.ErrNotFound.
-func (n *Namespace) Delete(ctx context.Context, name stream.Name) error { return errTODO }
-
-// Binding is what the namespace's node says.
-func (n *Namespace) Binding() Binding { return Binding{} }
-
-// Close ends the namespace's connections. Writers and readers opened through it
-// must be closed before.
-func (n *Namespace) Close() error { return errTODO }
 
 // Event is a change in the list of streams.
 type Event struct {
@@ -65,60 +97,141 @@ type Event struct {
 	Deleted bool // false: created, or there already
 }
 
-// Stream is a handle on one stream. It holds no resources. Any number of
-// goroutines may use it.
-type Stream struct{}
+// watchEvery is how often Watch looks for changes in nested names, of which
+// the store does not tell.
+const watchEvery = 2 * time.Second
 
-// Name is the stream's name.
-func (s *Stream) Name() stream.Name { return "" }
-
-// Config is how the stream was configured when the handle was opened.
-func (s *Stream) Config() stream.Config { return stream.Config{} }
-
-// Writer opens a writer: it fences the previous one and recovers its segment.
-// It fails with stream.ErrSealed.
-func (s *Stream) Writer(ctx context.Context, opts ...writers.Option) (*writers.Writer, error) {
-	return nil, errTODO
+// Watch gives an event for each stream there is, and then for each that is
+// created or deleted, until ctx ends. Changes directly in the namespace show at
+// once, those of nested names within two seconds.
+func (n *Namespace) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		wctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		w, err := n.store.Watch(wctx, n.at.path, metadata.WatchChildren)
+		if err != nil {
+			yield(Event{}, fmt.Errorf("watch streams of %s: %w", n.at, unreachable(err)))
+			return
+		}
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		known := map[stream.Name]bool{}
+		for {
+			if !n.tellChanges(ctx, prefix, known, yield) {
+				return
+			}
+			select {
+			case _, ok := <-w.C():
+				if !ok {
+					yield(Event{}, fmt.Errorf("watch streams of %s: %w", n.at, segment.MapError(w.Err())))
+					return
+				}
+			case <-tick.C:
+			case <-ctx.Done():
+				yield(Event{}, fmt.Errorf("watch streams of %s: %w", n.at, ctx.Err()))
+				return
+			}
+		}
+	}
 }
 
-// Reader opens a reader at a position.
-func (s *Stream) Reader(ctx context.Context, from stream.Position, opts ...readers.Option) (*readers.Reader, error) {
-	return nil, errTODO
+// tellChanges yields the difference to what is known. A store that does not
+// answer is tried again later.
+func (n *Namespace) tellChanges(ctx context.Context, prefix string, known map[stream.Name]bool, yield func(Event, error) bool) bool {
+	now := map[stream.Name]bool{}
+	for info, err := range n.List(ctx, prefix) {
+		switch {
+		case errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil:
+			return true
+		case err != nil:
+			yield(Event{}, err)
+			return false
+		}
+		now[info.Name] = true
+		if !known[info.Name] {
+			known[info.Name] = true
+			if !yield(Event{Name: info.Name}, nil) {
+				return false
+			}
+		}
+	}
+	var gone []stream.Name
+	for name := range known {
+		if !now[name] {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
+	for _, name := range gone {
+		delete(known, name)
+		if !yield(Event{Name: name, Deleted: true}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
-// Tail gives the records from a position on and then each new one. It ends by
-// itself only if the stream is sealed. Payloads are valid until the next step.
-func (s *Stream) Tail(ctx context.Context, from stream.Position, opts ...readers.Option) iter.Seq2[stream.Record, error] {
-	return func(yield func(stream.Record, error) bool) { yield(stream.Record{}, errTODO) }
+// Rename moves a stream, with its configuration and checkpoints, to another
+// name. It fails with stream.ErrNotFound, stream.ErrExists, and with
+// stream.ErrNotOwner when somebody holds a lock of the stream. A writer of the
+// old name fails at its next segment, at the latest.
+func (n *Namespace) Rename(ctx context.Context, from, to stream.Name) error {
+	src, err := n.tree.Stream(from)
+	if err != nil {
+		return fmt.Errorf("rename stream: %w", err)
+	}
+	dst, err := n.tree.Stream(to)
+	if err != nil {
+		return fmt.Errorf("rename stream %s: %w", from, err)
+	}
+	ctx, cancel := n.opts.bound(ctx)
+	defer cancel()
+	var ops []metadata.Op
+	for _, part := range [...]string{configNode, checkpointsNode} {
+		more, err := moveOps(ctx, n.store, metadata.Child(src.Key(), part), metadata.Child(dst.Key(), part))
+		if err != nil {
+			return fmt.Errorf("rename stream %s to %s: %w", from, to, unreachable(err))
+		}
+		ops = append(ops, more...)
+	}
+	return unreachable(src.Rename(ctx, to, ops...))
 }
 
-// Replay gives the records from one position up to another, which is resolved
-// at the start. See Bounds for what the end includes. Payloads are valid until
-// the next step. It fails with stream.ErrInvalidPosition when from is after to.
-func (s *Stream) Replay(ctx context.Context, from, to stream.Position, opts ...readers.Option) iter.Seq2[stream.Record, error] {
-	return func(yield func(stream.Record, error) bool) { yield(stream.Record{}, errTODO) }
+// moveOps moves a node and its children.
+func moveOps(ctx context.Context, s metadata.Store, from, to string) ([]metadata.Op, error) {
+	node, err := s.Get(ctx, from)
+	if errors.Is(err, metadata.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	create := []metadata.Op{metadata.Create(to, node.Value)}
+	var remove []metadata.Op
+	for c, err := range metadata.Children(ctx, s, from, metadata.ListOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		create = append(create, metadata.Create(metadata.Child(to, metadata.Name(c.Key)), c.Value))
+		remove = append(remove, metadata.Delete(c.Key, c.Version))
+	}
+	return append(append(create, remove...), metadata.Delete(from, node.Version)), nil
 }
 
-// Resolve gives the DLSN that a position stands for now: of the record there,
-// or of the place where that record will be.
-func (s *Stream) Resolve(ctx context.Context, p stream.Position) (stream.DLSN, error) {
-	return stream.InvalidDLSN, errTODO
+// Delete removes a stream, its ledgers, configuration and checkpoints. Its
+// writer is fenced. It fails with stream.ErrNotFound.
+func (n *Namespace) Delete(ctx context.Context, name stream.Name) error {
+	s, err := n.tree.Stream(name)
+	if err != nil {
+		return fmt.Errorf("delete stream: %w", err)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, n.recoverTimeout())
+		defer cancel()
+	}
+	return unreachable(s.Delete(ctx))
 }
 
-// Count gives the number of records that Replay would give.
-func (s *Stream) Count(ctx context.Context, from, to stream.Position) (int64, error) {
-	return 0, errTODO
-}
-
-// Truncate gives up all records before a position. It takes effect for readers
-// at once; ledgers are deleted later.
-func (s *Stream) Truncate(ctx context.Context, to stream.Position) error { return errTODO }
-
-// Seal ends the stream: the writer, if there is one, is fenced; nobody can
-// append after it; readers end with io.EOF.
-func (s *Stream) Seal(ctx context.Context) error { return errTODO }
-
-// Checkpoint gives the saved position of a consumer.
-func (s *Stream) Checkpoint(ctx context.Context, id string) (*readers.Checkpoint, error) {
-	return nil, errTODO
-}
+// reserved tells children of a namespace's node that are no streams.
+func reserved(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "<") }
