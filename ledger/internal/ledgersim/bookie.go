@@ -99,7 +99,9 @@ const (
 	opRecoveryAdd
 	opRead
 	opFenceRead
+	opLACRead // the last entry, with the fence
 	opWriteLAC
+	opCount
 )
 
 // request is one request to a bookie. A read of entry -1 asks for the last.
@@ -144,7 +146,7 @@ func (b *bookie) serve(r request, reply func(answer)) {
 		reply(answer{})
 	case opRead:
 		reply(b.read(r))
-	case opFenceRead:
+	case opFenceRead, opLACRead:
 		b.fenceRead(r, st, reply)
 	}
 }

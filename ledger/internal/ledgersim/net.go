@@ -11,11 +11,12 @@ type client struct {
 	name        string
 	dead        bool
 	pausedUntil int64
-	cutUntil    []int64 // by bookie
+	cutUntil    []int64 // by bookie: messages are lost
+	lagUntil    []int64 // by bookie: messages are held back
 }
 
 func (s *sim) newClient(name string) *client {
-	c := &client{s: s, n: len(s.clients), name: name, cutUntil: make([]int64, len(s.bookies))}
+	c := &client{s: s, n: len(s.clients), name: name, cutUntil: make([]int64, len(s.bookies)), lagUntil: make([]int64, len(s.bookies))}
 	s.clients = append(s.clients, c)
 	return c
 }
@@ -36,9 +37,9 @@ func (c *client) enter(fn func()) {
 	}
 }
 
-// delay is how long one message takes.
-func (s *sim) delay() int64 {
-	if s.chance(s.prof.slow) {
+// delay is how long one message about o takes.
+func (s *sim) delay(o op) int64 {
+	if s.chance(s.prof.slow[o]) {
 		return 1 + s.rng.Int64N(s.prof.slowMax)
 	}
 	return 1 + s.rng.Int64N(s.prof.delayMax)
@@ -46,13 +47,14 @@ func (s *sim) delay() int64 {
 
 // message carries fn over the link of c and b, in either direction: late, twice
 // or never.
-func (s *sim) message(c *client, b *bookie, fn func()) {
-	if s.now < c.cutUntil[b.n] || s.chance(s.prof.drop) {
+func (s *sim) message(c *client, b *bookie, o op, fn func()) {
+	if s.now < c.cutUntil[b.n] || s.chance(s.prof.drop[o]) {
 		return
 	}
-	s.after(s.delay(), fn)
+	lag := max(0, c.lagUntil[b.n]-s.now)
+	s.after(lag+s.delay(o), fn)
 	if s.chance(s.prof.dup) {
-		s.after(s.delay(), fn)
+		s.after(lag+s.delay(o), fn)
 	}
 }
 
@@ -66,14 +68,14 @@ var faults = []error{bk.ErrBookieIO, bk.ErrTooManyRequests, errGarbled, bk.ErrUn
 func (c *client) call(b *bookie, r request, done func(answer)) {
 	answered := false
 	reply := func(a answer) {
-		c.s.message(c, b, func() {
+		c.s.message(c, b, r.op, func() {
 			c.enter(func() {
 				answered = true
 				done(a)
 			})
 		})
 	}
-	c.s.message(c, b, func() { c.s.arrive(b, r, reply) })
+	c.s.message(c, b, r.op, func() { c.s.arrive(b, r, reply) })
 	c.run(c.s.prof.requestLimit, func() {
 		if !answered {
 			done(answer{err: bk.ErrTimeout})
@@ -107,21 +109,35 @@ func (s *sim) scheduleFaults() {
 		s.after(1+s.rng.Int64N(s.prof.downMax), b.start)
 	})
 	s.every(s.prof.cutEvery, func() {
-		if len(s.clients) > 0 {
-			c, b := pick(s, s.clients), pick(s, s.bookies)
-			c.cutUntil[b.n] = s.now + s.rng.Int64N(600)
+		c := s.someClient()
+		until := s.now + s.rng.Int64N(600)
+		for n := range s.bookies {
+			if s.rng.IntN(2) == 0 {
+				c.cutUntil[n] = until
+			}
 		}
+	})
+	s.every(s.prof.lagEvery, func() {
+		s.someClient().lagUntil[s.rng.IntN(len(s.bookies))] = s.now + s.rng.Int64N(2*s.prof.requestLimit)
 	})
 	s.every(s.prof.pauseEvery, func() {
-		if len(s.clients) > 0 {
-			pick(s, s.clients).pausedUntil = s.now + s.rng.Int64N(900)
-		}
+		s.someClient().pausedUntil = s.now + s.rng.Int64N(900)
 	})
 	s.every(s.prof.swapEvery, s.swapBookie)
+	s.every(s.prof.recoverEvery, s.newRecovererActor)
 	s.every(s.prof.crashEvery, func() {
 		b := pick(s, s.bookies)
 		b.readOnly = !b.readOnly
 	})
+}
+
+// someClient is a client to trouble: one of the last to come.
+func (s *sim) someClient() *client {
+	n := min(len(s.clients), 4)
+	if n == 0 {
+		return &client{cutUntil: make([]int64, len(s.bookies)), lagUntil: make([]int64, len(s.bookies))}
+	}
+	return s.clients[len(s.clients)-1-s.rng.IntN(n)]
 }
 
 func (s *sim) every(mean int64, fn func()) {

@@ -11,17 +11,16 @@ func (s *sim) newRecovererActor() {
 	if len(s.ledgers) == 0 || s.quiet {
 		return
 	}
-	l := s.ledgers[s.rng.IntN(len(s.ledgers))]
-	s.newRecoverer(l, func(err error) {
-		if err != nil && !s.quiet && s.chance(0.7) {
-			s.after(s.rng.Int64N(500), s.newRecovererActor)
-		}
-	})
+	l := s.ledgers[len(s.ledgers)-1]
+	if s.rng.IntN(4) == 0 {
+		l = pick(s, s.ledgers)
+	}
+	s.newRecoverer(l, func(error) {})
 }
 
 func (s *sim) newRecoverer(l *ledger, done func(error)) {
 	c := s.newClient("r" + string(rune('a'+len(s.clients)%26)))
-	if s.chance(0.2) { // dies in the middle
+	if s.chance(0.3) { // dies in the middle
 		s.after(s.rng.Int64N(400), func() { c.dead = true })
 	}
 	s.recoverWith(c, l, done)
@@ -87,7 +86,7 @@ func (r *recoverer) act() {
 }
 
 func (r *recoverer) readLAC(a quorum.Action) {
-	req := request{op: opFenceRead, ledger: r.l.n, entry: bk.InvalidEntryID}
+	req := request{op: opLACRead, ledger: r.l.n, entry: bk.InvalidEntryID}
 	r.c.call(r.c.s.bookie(a.Bookie), req, func(ans answer) {
 		r.c.s.tracef("%s fence L%d at %s: last=%d lac=%d %v", r.c.name, r.l.n, a.Bookie, ans.entry, ans.copy.lac, ans.err)
 		r.core.LACAnswer(a.Slot, quorum.LACAnswer{Entry: ans.entry, LAC: ans.copy.lac, Length: ans.copy.length}, ans.err)

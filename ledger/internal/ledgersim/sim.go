@@ -63,8 +63,8 @@ type event struct {
 // profile is the weather of one schedule: every seed has its own, so that rare
 // combinations are common in some seeds.
 type profile struct {
-	drop, dup    float64 // of messages
-	slow         float64 // of messages that take up to slowMax
+	drop, slow   [opCount]float64 // of messages, by what they are about; slow takes up to slowMax
+	dup          float64
 	delayMax     int64
 	slowMax      int64
 	fault        float64 // of requests a bookie answers with an error
@@ -72,7 +72,8 @@ type profile struct {
 	syncMax      int64
 	crashEvery   int64 // mean ticks between bookie crashes, 0 for none
 	downMax      int64
-	cutEvery     int64 // mean ticks between cut links, 0 for none
+	cutEvery     int64 // mean ticks between partitions, 0 for none
+	lagEvery     int64 // mean ticks between links that hold back, 0 for none
 	metaLost     float64
 	metaSlow     float64
 	pauseEvery   int64
@@ -81,7 +82,7 @@ type profile struct {
 	pushesMax    int
 	outstanding  int
 	readers      int
-	recoverers   int
+	recoverEvery int64
 	windowMax    int
 	requestLimit int64 // ticks until a request times out
 }
@@ -112,6 +113,7 @@ func (s *sim) setup() {
 		{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2},
 		{Ensemble: 3, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 3},
 		{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 5, Write: 5, Ack: 3}, {Ensemble: 2, Write: 2, Ack: 1},
+		{Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 2},
 	})
 	s.prof = s.weather()
 	for i := range s.q.Ensemble + s.rng.IntN(4) {
@@ -119,9 +121,6 @@ func (s *sim) setup() {
 	}
 	for i := range s.opts.Writers {
 		s.after(s.rng.Int64N(chaosTicks/3)*int64(min(i, 1)), func() { s.newWriterActor() })
-	}
-	for range s.prof.recoverers {
-		s.after(s.rng.Int64N(chaosTicks), s.newRecovererActor)
 	}
 	for range s.prof.readers {
 		s.after(s.rng.Int64N(chaosTicks/2), s.newReader)
@@ -131,29 +130,34 @@ func (s *sim) setup() {
 
 func (s *sim) weather() profile {
 	p := profile{
-		drop:        pick(s, []float64{0, 0.002, 0.01, 0.05, 0.2}),
-		dup:         pick(s, []float64{0, 0, 0.05}),
-		slow:        pick(s, []float64{0, 0.01, 0.1, 0.3}),
-		delayMax:    pick(s, []int64{2, 10, 40}),
-		slowMax:     pick(s, []int64{100, 400, 1500}),
-		fault:       pick(s, []float64{0, 0, 0.01, 0.05}),
-		refuse:      pick(s, []float64{0, 0.7, 1}),
-		syncMax:     pick(s, []int64{1, 10, 60}),
-		crashEvery:  pick(s, []int64{0, 300, 800}),
-		downMax:     pick(s, []int64{50, 300, 1000}),
-		cutEvery:    pick(s, []int64{0, 300, 800}),
-		metaLost:    pick(s, []float64{0, 0, 0.1, 0.3}),
-		metaSlow:    pick(s, []float64{0, 0.1, 0.3}),
-		pauseEvery:  pick(s, []int64{0, 0, 500}),
-		swapEvery:   pick(s, []int64{0, 0, 400}),
-		policy:      pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn, quorum.ReplaceLate}),
-		pushesMax:   pick(s, []int{3, 12, 40}),
-		outstanding: pick(s, []int{1, 4, 10}),
-		readers:     s.rng.IntN(3),
-		recoverers:  s.rng.IntN(3),
-		windowMax:   pick(s, []int{1, 2, 8}),
+		dup:          pick(s, []float64{0, 0, 0.05}),
+		delayMax:     pick(s, []int64{2, 10, 40}),
+		fault:        pick(s, []float64{0, 0, 0.01, 0.05}),
+		refuse:       pick(s, []float64{0, 0.7, 1}),
+		syncMax:      pick(s, []int64{1, 10, 60}),
+		crashEvery:   pick(s, []int64{0, 300, 800}),
+		downMax:      pick(s, []int64{50, 300, 1000}),
+		cutEvery:     pick(s, []int64{0, 300, 800}),
+		metaLost:     pick(s, []float64{0, 0, 0.1, 0.3}),
+		metaSlow:     pick(s, []float64{0, 0.1, 0.3}),
+		pauseEvery:   pick(s, []int64{0, 0, 500}),
+		swapEvery:    pick(s, []int64{0, 0, 400}),
+		policy:       pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn, quorum.ReplaceLate}),
+		pushesMax:    pick(s, []int{3, 20, 60}),
+		outstanding:  pick(s, []int{1, 4, 10}),
+		readers:      s.rng.IntN(3),
+		recoverEvery: pick(s, []int64{0, 200, 600}),
+		lagEvery:     pick(s, []int64{0, 40, 200}),
+		windowMax:    pick(s, []int{1, 2, 8}),
 	}
-	p.requestLimit = 2*p.delayMax + 2*p.syncMax + pick(s, []int64{20, 80})
+	drop := pick(s, []float64{0, 0.01, 0.05, 0.2})
+	slow := pick(s, []float64{0, 0.01, 0.1, 0.3})
+	for o := range opCount {
+		p.drop[o] = drop * float64(s.rng.IntN(3))
+		p.slow[o] = slow * float64(s.rng.IntN(3))
+	}
+	p.requestLimit = 2*p.delayMax + 2*p.syncMax + pick(s, []int64{20, 80, 200})
+	p.slowMax = pick(s, []int64{p.requestLimit / 2, p.requestLimit, 4 * p.requestLimit, 1500})
 	return p
 }
 
@@ -172,6 +176,7 @@ func (s *sim) peace() {
 	for _, c := range s.clients {
 		c.pausedUntil = 0
 		clear(c.cutUntil)
+		clear(c.lagUntil)
 	}
 	s.after(10*s.prof.requestLimit, s.recoverAll)
 }

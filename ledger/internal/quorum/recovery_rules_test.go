@@ -318,6 +318,27 @@ func TestRule36_NoBookieForTheWriteBackGoesOnWhileAckQuorumsCanBeHad(t *testing.
 	require.ErrorIs(t, err, bk.ErrNotEnoughBookies)
 }
 
+func TestRule36_WriteBackNamesNoLACThatRestsOnAnUnpublishedEnsemble(t *testing.T) {
+	r := newTestRecovery(t, RecoveryConfig{})
+	r.lacs(lacOf(1), lacOf(1), lacOf(1))
+	framed := func() bk.EntryID {
+		frames := ofKind(r.take(), ActFrame)
+		require.Len(t, frames, 1)
+		return frames[0].LAC
+	}
+	r.read(1, 0, nil)
+	require.Equal(t, bk.EntryID(0), framed())
+	r.ackAll(1)
+	r.read(2, 0, nil)
+	require.Equal(t, bk.EntryID(1), framed(), "1 is on stored bookies")
+	r.Fail(2, r.back.Slot(1), bk.ErrBookieIO)
+	require.NoError(t, r.Replace([]Pick{{Pos: 1, Bookie: "b3"}}))
+	r.ackAll(2)
+	require.Equal(t, bk.EntryID(2), r.back.LAC())
+	r.read(3, 0, nil)
+	require.Equal(t, bk.EntryID(1), framed(), "2 rests on b3, which only this recovery knows")
+}
+
 func TestRule37_ChangeInRecoveryIsPublishedWithTheCloseOnly(t *testing.T) {
 	t.Run("new segment at LAC + 1", func(t *testing.T) {
 		r := newTestRecovery(t, RecoveryConfig{})

@@ -128,13 +128,35 @@ func (r *Recovery) recovered(s *recoveryReadState) bool {
 	r.next++
 	r.length, r.known = s.length, true
 	r.window = min(2*r.window, r.cfg.WindowMax)
-	r.act(Action{Kind: ActFrame, Entry: e, LAC: add.LAC, Length: s.length})
+	r.act(Action{Kind: ActFrame, Entry: e, LAC: r.storedLAC(add.LAC), Length: s.length})
 	for k := range r.q.Write {
 		p := Position(r.q, e, k)
 		r.act(Action{Kind: ActSend, Entry: e, Slot: r.back.Slot(p), Bookie: r.back.Bookie(p)})
 	}
 	r.issue()
 	return true
+}
+
+// storedLAC is the LAC that a copy may name: lac, but below the first entry that
+// was written to an ensemble changed in memory.
+//
+// The Java client puts its own LAC there, and this can go wrong:
+//
+//	recovery A                                recovery B
+//	writes 5 back, replacing b1 by b3
+//	  in memory; b0 and b3 acknowledge: LAC 5
+//	writes 6 back with LAC 5 to b0
+//	dies, and with it the name of b3
+//	                                          fences, gets LAC 5 from b0
+//	                                          starts at 6, closes at 6
+//
+// Entry 5 is now in the ledger with one copy that metadata name. So B must not
+// learn of 5 as confirmed: it then writes 5 back itself.
+func (r *Recovery) storedLAC(lac bk.EntryID) bk.EntryID {
+	if r.back.unstored == bk.InvalidEntryID || r.cfg.Mutation.has(MutUnpublishedLAC) {
+		return lac
+	}
+	return min(lac, r.back.unstored-1)
 }
 
 // readLength reads the length of the last entry, which no answer so far was of

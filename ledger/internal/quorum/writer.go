@@ -74,7 +74,8 @@ type Writer struct {
 	q        bk.Quorum
 	policy   Policy
 	deferred bool
-	inMemory bool // rule 37: ensemble changes are not written, see Recovery
+	inMemory bool       // rule 37: ensemble changes are not written, see Recovery
+	unstored bk.EntryID // inMemory: first entry of an ensemble that is not stored, InvalidEntryID before a change
 	mut      Mutation
 
 	meta Metadata // as stored, as far as known; in memory ahead of it when inMemory
@@ -127,7 +128,7 @@ func newWriter(cfg WriterConfig, first bk.EntryID) (*Writer, error) {
 	w := &Writer{
 		q: cfg.Quorum, policy: cfg.Policy, deferred: cfg.DeferredSync, mut: cfg.Mutation,
 		meta: cfg.Metadata, ens: make([]position, cfg.Quorum.Ensemble), ring: make([]pending, 16),
-		head: first, next: first, lac: first - 1,
+		head: first, next: first, lac: first - 1, unstored: bk.InvalidEntryID,
 	}
 	for p, b := range cfg.Metadata.Last().Ensemble {
 		w.ens[p].bookie = b
