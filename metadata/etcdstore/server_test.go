@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/storetest"
@@ -19,8 +20,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// startServer runs a real etcd server on dir.
-func startServer(t *testing.T, dir, listen string) *embed.Etcd {
+// startServer runs a real etcd server on dir. stop does not wait for watches, as
+// embed's own Close does.
+func startServer(t *testing.T, dir, listen string) (e *embed.Etcd, stop func()) {
 	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
@@ -34,14 +36,19 @@ func startServer(t *testing.T, dir, listen string) *embed.Etcd {
 	cfg.TickMs, cfg.ElectionMs = 20, 100
 	cfg.UnsafeNoFsync = true
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	e, err := embed.StartEtcd(cfg)
+	served := make(chan *grpc.Server, 1)
+	cfg.ServiceRegister = func(s *grpc.Server) { served <- s }
+	e, err = embed.StartEtcd(cfg)
 	require.NoError(t, err)
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(30 * time.Second):
 		t.Fatal("etcd does not start")
 	}
-	return e
+	return e, func() {
+		go (<-served).Stop()
+		e.Close()
+	}
 }
 
 // server is a running etcd server, a link to it and a client of its own.
@@ -53,8 +60,8 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	e := startServer(t, t.TempDir(), "127.0.0.1:0")
-	t.Cleanup(e.Close)
+	e, stop := startServer(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(stop)
 	raw, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Clients[0].Addr().String()}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, raw.Close()) })

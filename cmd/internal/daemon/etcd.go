@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // Settings of the embedded server. It is one member alone, so it may elect
@@ -35,6 +37,9 @@ type EtcdOptions struct {
 // Etcd is a running embedded etcd server.
 type Etcd struct {
 	e *embed.Etcd
+
+	ended
+	watching sync.WaitGroup
 }
 
 // StartEtcd starts a single-member etcd server on opts.Dir and waits until it
@@ -50,7 +55,7 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 	}
 	select {
 	case <-e.Server.ReadyNotify():
-		return &Etcd{e: e}, nil
+		return watchEtcd(e), nil
 	case err = <-e.Err():
 	case <-e.Server.StopNotify():
 		err = errors.New("it stopped by itself")
@@ -115,8 +120,38 @@ func etcdURL(field, addr string) ([]url.URL, error) {
 // Endpoint is the host:port that clients connect to.
 func (e *Etcd) Endpoint() string { return e.e.Clients[0].Addr().String() }
 
-// Err gives the error that ended the server by itself.
-func (e *Etcd) Err() <-chan error { return e.e.Err() }
+// watchEtcd notes when the server ends by itself.
+func watchEtcd(e *embed.Etcd) *Etcd {
+	w := &Etcd{e: e, ended: newEnded()}
+	w.watching.Go(func() {
+		select {
+		case err := <-e.Err():
+			w.end(fmt.Errorf("etcd: %w", err))
+		case <-e.Server.StopNotify():
+			w.end(errors.New("etcd stopped by itself"))
+		}
+	})
+	return w
+}
 
-// Close stops the server and waits for it.
-func (e *Etcd) Close() { e.e.Close() }
+// Close stops the server and waits for it. Requests may end; watches of clients
+// that are still connected are broken off soon.
+func (e *Etcd) Close() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.e.Close() // by itself it waits for watches for seconds
+	}()
+	select {
+	case <-done:
+		return
+	case <-time.After(etcdDrainMax):
+	}
+	e.mu.Lock()
+	servers := e.grpc
+	e.mu.Unlock()
+	for _, s := range servers {
+		s.Stop()
+	}
+	<-done
+}

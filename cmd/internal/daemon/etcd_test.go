@@ -37,14 +37,29 @@ func TestEtcdStartsFastAndKeepsData(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, ses.Close(t.Context()))
 		require.NoError(t, s.Close())
-		e.Close()
+		require.NoError(t, e.Close(t.Context()))
 	}
+}
+
+// A client that watches does not hold up Close.
+func TestEtcdClosesUnderWatches(t *testing.T) {
+	e, err := StartEtcd(t.Context(), EtcdOptions{Dir: t.TempDir(), ListenClient: "127.0.0.1:0"})
+	require.NoError(t, err)
+	s, err := etcdstore.Open(t.Context(), etcdstore.Options{Endpoints: []string{e.Endpoint()}})
+	require.NoError(t, err)
+	defer s.Close()
+	w, err := s.Watch(t.Context(), "/a", metadata.WatchNode)
+	require.NoError(t, err)
+	<-w.C()
+	begin := time.Now()
+	e.Close()
+	require.Less(t, time.Since(begin), 4*time.Second)
 }
 
 func TestEtcdOptionErrors(t *testing.T) {
 	e, err := StartEtcd(t.Context(), EtcdOptions{Dir: t.TempDir(), ListenClient: "127.0.0.1:0"})
 	require.NoError(t, err)
-	defer e.Close()
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
 	for name, opts := range map[string]EtcdOptions{
 		"Dir is empty":           {},
 		"ListenClient":           {Dir: t.TempDir(), ListenClient: "nowhere"},
