@@ -48,7 +48,7 @@ func (c *conn) addV3(r *bkpb.Request) {
 		return
 	}
 	var flags bookie.AddFlags
-	if a.GetFlag() == bkpb.AddRequest_RECOVERY_ADD {
+	if a.Flag != nil && a.GetFlag() == bkpb.AddRequest_RECOVERY_ADD { // absent reads as the first value
 		flags |= bookie.AddRecovery
 	}
 	if r.Header.GetPriority() > 0 {
