@@ -78,7 +78,7 @@ func (c *Call) payload() []byte {
 }
 
 // DecodeCall reads a call's message, without the frame's length. Data points
-// into msg. A method that is not of the service gives Unknown and no error.
+// into msg; Context and Options are never nil. A method that is not of the service gives Unknown and no error.
 func DecodeCall(msg []byte) (*Call, error) {
 	d := &decoder{b: msg}
 	name, kind, seq, err := d.messageHead()
@@ -97,6 +97,12 @@ func DecodeCall(msg []byte) (*Call, error) {
 		return nil, protocolErrorf("%d bytes after the arguments of %s", d.left(), c.Method)
 	}
 	c.fill(args)
+	if c.Context == nil {
+		c.Context = &WriteContext{}
+	}
+	if c.Options == nil {
+		c.Options = &HeartbeatOptions{}
+	}
 	return c, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,7 +54,9 @@ type Peer struct {
 	h  Handler
 	o  ConnOptions
 
-	// Session is the handler's own.
+	gone atomic.Bool // no more calls come
+
+	// Session is the handler's own, for use within Call.
 	Session any
 
 	mu      sync.Mutex // guards the fields below
@@ -65,6 +68,9 @@ type Peer struct {
 
 // Addr is the peer's address.
 func (p *Peer) Addr() string { return p.nc.RemoteAddr().String() }
+
+// Gone reports whether Hangup was or is about to be called.
+func (p *Peer) Gone() bool { return p.gone.Load() }
 
 // Close ends the connection at once.
 func (p *Peer) Close() { p.fail() }
@@ -88,9 +94,10 @@ func ServeConn(ctx context.Context, nc net.Conn, h Handler, o ConnOptions) error
 	var wg sync.WaitGroup
 	wg.Go(p.write)
 	err := p.read(ctx)
+	p.gone.Store(true)
 	h.Hangup(p)
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	if cause := ctx.Err(); cause != nil && (errors.Is(err, cause) || timedOut(err)) {
+		err = cause
 		timer := time.AfterFunc(p.o.WriteTimeout, p.fail)
 		defer timer.Stop()
 		p.finish()
@@ -123,7 +130,7 @@ func (p *Peer) read(ctx context.Context) error {
 			return err
 		}
 		if !p.accept(c) {
-			return ErrConnClosed
+			return errors.Join(ctx.Err(), ErrConnClosed)
 		}
 		if c.Method == Unknown {
 			c.Reply(&Reply{Err: &ApplicationError{Type: TypeUnknownMethod, Message: "Invalid method name: '" + c.Name + "'"}})
@@ -257,4 +264,9 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
+}
+
+func timedOut(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
 }
