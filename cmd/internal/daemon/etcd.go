@@ -34,12 +34,19 @@ type EtcdOptions struct {
 	Logger       *zap.Logger // nil = none; gets warnings and errors
 }
 
+// etcdDrainMax is how long Close lets requests end by themselves. Watches never
+// do.
+const etcdDrainMax = 250 * time.Millisecond
+
 // Etcd is a running embedded etcd server.
 type Etcd struct {
 	e *embed.Etcd
 
 	ended
 	watching sync.WaitGroup
+
+	mu   sync.Mutex     // guards grpc
+	grpc []*grpc.Server // what serves clients
 }
 
 // StartEtcd starts a single-member etcd server on opts.Dir and waits until it
@@ -49,20 +56,26 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
+	e := &Etcd{ended: newEnded()}
+	cfg.ServiceRegister = func(s *grpc.Server) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.grpc = append(e.grpc, s)
+	}
+	if e.e, err = embed.StartEtcd(cfg); err != nil {
 		return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
 	}
 	select {
-	case <-e.Server.ReadyNotify():
-		return watchEtcd(e), nil
-	case err = <-e.Err():
-	case <-e.Server.StopNotify():
+	case <-e.e.Server.ReadyNotify():
+		e.watching.Go(e.watch)
+		return e, nil
+	case err = <-e.e.Err():
+	case <-e.e.Server.StopNotify():
 		err = errors.New("it stopped by itself")
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	e.Close()
+	e.e.Close()
 	return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
 }
 
@@ -120,32 +133,35 @@ func etcdURL(field, addr string) ([]url.URL, error) {
 // Endpoint is the host:port that clients connect to.
 func (e *Etcd) Endpoint() string { return e.e.Clients[0].Addr().String() }
 
-// watchEtcd notes when the server ends by itself.
-func watchEtcd(e *embed.Etcd) *Etcd {
-	w := &Etcd{e: e, ended: newEnded()}
-	w.watching.Go(func() {
-		select {
-		case err := <-e.Err():
-			w.end(fmt.Errorf("etcd: %w", err))
-		case <-e.Server.StopNotify():
-			w.end(errors.New("etcd stopped by itself"))
-		}
-	})
-	return w
+// watch notes when the server ends by itself.
+func (e *Etcd) watch() {
+	select {
+	case err := <-e.e.Err():
+		e.end(fmt.Errorf("etcd: %w", err))
+	case <-e.e.Server.StopNotify():
+		e.end(errors.New("etcd stopped by itself"))
+	case <-e.Done():
+	}
 }
 
-// Close stops the server and waits for it. Requests may end; watches of clients
-// that are still connected are broken off soon.
-func (e *Etcd) Close() {
+// Close stops the server and waits for it. Requests may end first, for a moment
+// and while ctx allows; watches of clients that are still connected are broken
+// off.
+func (e *Etcd) Close(ctx context.Context) error {
+	e.end(nil)
+	e.watching.Wait()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		e.e.Close() // by itself it waits for watches for seconds
 	}()
+	t := time.NewTimer(etcdDrainMax)
+	defer t.Stop()
 	select {
 	case <-done:
-		return
-	case <-time.After(etcdDrainMax):
+		return nil
+	case <-t.C:
+	case <-ctx.Done():
 	}
 	e.mu.Lock()
 	servers := e.grpc
@@ -154,4 +170,5 @@ func (e *Etcd) Close() {
 		s.Stop()
 	}
 	<-done
+	return nil
 }

@@ -52,7 +52,7 @@ func TestEtcdClosesUnderWatches(t *testing.T) {
 	require.NoError(t, err)
 	<-w.C()
 	begin := time.Now()
-	e.Close()
+	require.NoError(t, e.Close(t.Context()))
 	require.Less(t, time.Since(begin), 4*time.Second)
 }
 
