@@ -49,36 +49,40 @@ type journalRef struct {
 
 // Open locks the directories, checks whose they are, replays what the journals
 // hold beyond the marks, and starts the bookie. ctx bounds the start alone.
-func Open(ctx context.Context, o Options) (b *Bookie, err error) {
+func Open(ctx context.Context, o Options) (*Bookie, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
-	b = &Bookie{o: o, log: o.Logger.Named("bookie")}
+	b := &Bookie{o: o, log: o.Logger.Named("bookie")}
 	b.pendings.New = func() any { return &pending{b: b} }
+	var err error
 	if b.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.release())
-		}
-	}()
+	if err := b.open(ctx); err != nil {
+		return nil, errors.Join(err, b.release())
+	}
+	return b, nil
+}
+
+func (b *Bookie) open(ctx context.Context) error {
+	o := &b.o
 	for _, dir := range append(append([]string{}, o.JournalDirs...), o.LedgerDirs...) {
 		lock, err := dirs.Prepare(o.FS, dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		b.locks = append(b.locks, lock)
 	}
 	if err := b.checkIdentity(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := b.openShards(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := b.openJournals(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	b.opened = true
 	for _, s := range b.shards {
@@ -86,7 +90,7 @@ func Open(ctx context.Context, o Options) (b *Bookie, err error) {
 	}
 	b.state.changed = b.stateChanged
 	b.accept.Store(true)
-	return b, nil
+	return nil
 }
 
 func (b *Bookie) openShards() error {

@@ -44,7 +44,7 @@ type Index struct {
 func Open(fs vfs.FS, dir string, cache *Cache, log *zap.Logger) (*Index, error) {
 	x := &Index{failed: make(chan error, 1)}
 	o := &pebble.Options{
-		FS:                          fs,
+		FS:                          orderedFS{fs},
 		Cache:                       cache.c,
 		DisableWAL:                  true,
 		MemTableSize:                2 << 20,
