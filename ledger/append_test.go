@@ -226,6 +226,7 @@ func TestRule10OtherFailuresReplaceTheBookieWithoutRetry(t *testing.T) {
 				bad.Forget()
 				bad.SetHook(func(fakebookie.Request) fakebookie.Verdict { return v })
 				w.append(wr, 3)
+				synctest.Wait()
 				require.Len(t, bad.Seen(), 1, "no retry at the bookie that failed")
 				require.Len(t, changes, 1)
 				require.Equal(t, bk.EntryID(2), changes[0].First)

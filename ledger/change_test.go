@@ -250,6 +250,7 @@ func TestRule24DeleteRemovesMetadataOnly(t *testing.T) {
 		w.append(wr, 2)
 		require.NoError(t, wr.Close(w.ctx))
 		r := w.open(w.c, wr.ID(), ledger.NoRecovery)
+		synctest.Wait()
 		for _, b := range w.Bookies {
 			b.Forget()
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -125,20 +126,26 @@ func (f *fetch) ask() bool {
 	if !ok {
 		return false
 	}
-	b := f.r.c.pool.Bookie(f.ensemble[pos])
 	f.asked = pos
+	f.send(pos, !f.single)
+	return true
+}
+
+// send asks the bookie at a position, in a batch if that may be and the bookie
+// knows how.
+func (f *fetch) send(pos int, batch bool) {
+	b := f.r.c.pool.Bookie(f.ensemble[pos])
 	f.askedAt = time.Now()
 	call := &conn.Call{
 		Op: conn.OpRead, Ledger: f.r.id, Entry: f.next, Timeout: f.r.c.opts.ReadTimeout,
 		Tag: f.attempt<<genShift | pos, Done: f.in.done, Owner: f,
 	}
-	if !f.single && b.BatchReads() {
+	if batch && b.BatchReads() {
 		call.Op = conn.OpBatchRead
 		call.Count = int32(f.last - f.next + 1)
 		call.MaxBytes = batchBytesMax
 	}
 	b.Start(call)
-	return true
 }
 
 // answer takes the answer of one replica. Its call may be an old one.
@@ -150,6 +157,10 @@ func (f *fetch) answer(c *conn.Call) {
 	}
 	had := len(f.entries)
 	err := c.Failure()
+	if err != nil && c.Op == conn.OpBatchRead && errors.Is(err, bk.ErrBookieUnavailable) && !c.Bookie.BatchReads() {
+		f.send(pos, false) // the bookie closes the connection on what it does not know (rule 45)
+		return
+	}
 	if err == nil {
 		if err = f.verify(c); err != nil {
 			f.entries = f.entries[:had]

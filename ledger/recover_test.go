@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +20,14 @@ func TestRule30MarksTheLedgerBeforeItFences(t *testing.T) {
 	inWorld(t, 3, ledger.Options{}, func(w *world) {
 		wr := w.create(3, 3, 2)
 		w.append(wr, 3)
+		var mu sync.Mutex
 		var states []layout.State
 		for _, b := range w.Bookies {
 			b.SetHook(func(r fakebookie.Request) fakebookie.Verdict {
 				if r.Fence {
 					m, _, err := w.Layout.Ledger(w.ctx, r.Ledger)
+					mu.Lock()
+					defer mu.Unlock()
 					if err == nil {
 						states = append(states, m.State)
 					}
@@ -91,6 +95,7 @@ func TestRule32CoverageOfTheFence(t *testing.T) {
 			inWorld(t, 3, ledger.Options{}, func(w *world) {
 				wr := w.create(3, 3, 2)
 				w.append(wr, 3)
+				synctest.Wait()
 				gate := make(chan struct{})
 				for i, b := range w.ensemble(wr.ID()) {
 					v := test.verdicts[i]

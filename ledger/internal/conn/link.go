@@ -218,7 +218,7 @@ func (l *link) down(cause error, dialFailed bool) {
 	}
 	for _, c := range calls {
 		if c.Op == OpBatchRead && !dialFailed && !l.bookie.batchOK.Load() {
-			l.bookie.batchBad.Store(int64(l.pool.now()))
+			l.bookie.batchBad.Store(int64(l.pool.now()) + 1)
 		}
 		c.finish(err)
 	}

@@ -170,7 +170,7 @@ func (b *Bookie) FailedWithin(d time.Duration) bool {
 }
 
 // NoteFailure remembers that the bookie failed just now.
-func (b *Bookie) NoteFailure() { b.failedAt.Store(int64(b.links[v2].pool.now())) }
+func (b *Bookie) NoteFailure() { b.failedAt.Store(int64(b.links[v2].pool.now()) + 1) }
 
 // Start sends a call. If it cannot be sent, Done is called before Start returns.
 func (b *Bookie) Start(c *Call) {

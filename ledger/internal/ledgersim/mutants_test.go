@@ -28,7 +28,7 @@ func TestMutants(t *testing.T) {
 		"metadata conflicts are written over":      {Mutation: quorum.MutOverwriteConflict},
 		"close without waiting for the write-back": {Mutation: quorum.MutSkipWriteBack},
 		"complete out of order":                    {Mutation: quorum.MutCompleteOutOfOrder},
-		"LAC of an unpublished ensemble":           {Mutation: quorum.MutUnpublishedLAC},
+		"LAC that rests on write-backs":            {Mutation: quorum.MutMovingLAC},
 		"fence answered before it is on disk":      {Bug: BugFenceInMemory},
 		"add answered before it is on disk":        {Bug: BugAckBeforeSync},
 	} {

@@ -17,6 +17,11 @@ type client struct {
 
 func (s *sim) newClient(name string) *client {
 	c := &client{s: s, n: len(s.clients), name: name, cutUntil: make([]int64, len(s.bookies)), lagUntil: make([]int64, len(s.bookies))}
+	for n := range s.bookies {
+		if s.chance(s.prof.lateLink) {
+			c.cutUntil[n] = s.now + s.rng.Int64N(10*s.prof.delayMax)
+		}
+	}
 	s.clients = append(s.clients, c)
 	return c
 }

@@ -60,37 +60,7 @@ type event struct {
 	fn  func()
 }
 
-// profile is the weather of one schedule: every seed has its own, so that rare
-// combinations are common in some seeds.
-type profile struct {
-	drop, slow   [opCount]float64 // of messages, by what they are about; slow takes up to slowMax
-	dup          float64
-	delayMax     int64
-	slowMax      int64
-	fault        float64 // of requests a bookie answers with an error
-	refuse       float64 // of requests to a down bookie that fail at once
-	syncMax      int64
-	crashEvery   int64 // mean ticks between bookie crashes, 0 for none
-	downMax      int64
-	cutEvery     int64 // mean ticks between partitions, 0 for none
-	lagEvery     int64 // mean ticks between links that hold back, 0 for none
-	metaLost     float64
-	metaSlow     float64
-	pauseEvery   int64
-	swapEvery    int64
-	policy       quorum.Policy
-	pushesMax    int
-	outstanding  int
-	readers      int
-	recoverEvery int64
-	windowMax    int
-	requestLimit int64 // ticks until a request times out
-}
-
-const (
-	chaosTicks = 2500
-	eventsMax  = 400_000
-)
+const eventsMax = 400_000
 
 // Run runs the schedule of one seed to its end: a while of faults, then peace,
 // in which every ledger is recovered and checked. The error is the first
@@ -101,64 +71,39 @@ func Run(o Options) (Stats, error) {
 	}
 	s := &sim{opts: o, rng: rand.New(rand.NewPCG(o.Seed, 0x10610de))}
 	s.setup()
-	s.runUntil(chaosTicks)
+	s.runUntil(s.prof.chaos)
 	s.peace()
-	s.runUntil(s.now + 50*chaosTicks)
+	s.runUntil(s.now + 200_000)
 	s.checkEnd()
 	return s.stats, s.broken
 }
 
 func (s *sim) setup() {
-	s.q = pick(s, []bk.Quorum{
-		{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2},
-		{Ensemble: 3, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 3},
-		{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 5, Write: 5, Ack: 3}, {Ensemble: 2, Write: 2, Ack: 1},
-		{Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 2},
-	})
-	s.prof = s.weather()
+	s.q = pick(s, quorums)
+	duel := s.opts.Seed%2 == 0
+	if duel {
+		s.q = quorums[s.rng.IntN(5)]
+		s.prof = s.duel()
+	} else {
+		s.prof = s.weather()
+	}
 	for i := range s.q.Ensemble + s.rng.IntN(4) {
 		s.bookies = append(s.bookies, newBookie(s, i))
 	}
-	for i := range s.opts.Writers {
-		s.after(s.rng.Int64N(chaosTicks/3)*int64(min(i, 1)), func() { s.newWriterActor() })
+	if duel {
+		s.newWriterActor()
+		for range 1 + s.rng.IntN(3) {
+			s.after(s.rng.Int64N(s.prof.chaos/2), s.newRecovererActor)
+		}
+	} else {
+		for i := range s.opts.Writers {
+			s.after(s.rng.Int64N(s.prof.chaos/3)*int64(min(i, 1)), s.newWriterActor)
+		}
 	}
 	for range s.prof.readers {
-		s.after(s.rng.Int64N(chaosTicks/2), s.newReader)
+		s.after(s.rng.Int64N(s.prof.chaos/2), s.newReader)
 	}
 	s.scheduleFaults()
-}
-
-func (s *sim) weather() profile {
-	p := profile{
-		dup:          pick(s, []float64{0, 0, 0.05}),
-		delayMax:     pick(s, []int64{2, 10, 40}),
-		fault:        pick(s, []float64{0, 0, 0.01, 0.05}),
-		refuse:       pick(s, []float64{0, 0.7, 1}),
-		syncMax:      pick(s, []int64{1, 10, 60}),
-		crashEvery:   pick(s, []int64{0, 300, 800}),
-		downMax:      pick(s, []int64{50, 300, 1000}),
-		cutEvery:     pick(s, []int64{0, 300, 800}),
-		metaLost:     pick(s, []float64{0, 0, 0.1, 0.3}),
-		metaSlow:     pick(s, []float64{0, 0.1, 0.3}),
-		pauseEvery:   pick(s, []int64{0, 0, 500}),
-		swapEvery:    pick(s, []int64{0, 0, 400}),
-		policy:       pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn, quorum.ReplaceLate}),
-		pushesMax:    pick(s, []int{3, 20, 60}),
-		outstanding:  pick(s, []int{1, 4, 10}),
-		readers:      s.rng.IntN(3),
-		recoverEvery: pick(s, []int64{0, 200, 600}),
-		lagEvery:     pick(s, []int64{0, 40, 200}),
-		windowMax:    pick(s, []int{1, 2, 8}),
-	}
-	drop := pick(s, []float64{0, 0.01, 0.05, 0.2})
-	slow := pick(s, []float64{0, 0.01, 0.1, 0.3})
-	for o := range opCount {
-		p.drop[o] = drop * float64(s.rng.IntN(3))
-		p.slow[o] = slow * float64(s.rng.IntN(3))
-	}
-	p.requestLimit = 2*p.delayMax + 2*p.syncMax + pick(s, []int64{20, 80, 200})
-	p.slowMax = pick(s, []int64{p.requestLimit / 2, p.requestLimit, 4 * p.requestLimit, 1500})
-	return p
 }
 
 func pick[T any](s *sim, of []T) T { return of[s.rng.IntN(len(of))] }

@@ -63,6 +63,9 @@ func (c *client) metaCall(serve func(), done func(known bool)) {
 }
 
 func (s *sim) metaDelay() int64 {
+	if s.prof.metaFast {
+		return 1 + s.rng.Int64N(5)
+	}
 	if s.chance(s.prof.metaSlow) {
 		return 1 + s.rng.Int64N(s.prof.slowMax)
 	}

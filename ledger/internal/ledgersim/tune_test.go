@@ -8,7 +8,7 @@ import (
 func TestTune(t *testing.T) {
 	for name, o := range map[string]Options{
 		"nofence": {Mutation: quorum.MutNoFenceOnRead}, "heard": {Mutation: quorum.MutUnknownIsHeard},
-		"coverany": {Mutation: quorum.MutCoverAnyAck}, "unpub": {Mutation: quorum.MutUnpublishedLAC},
+		"coverany": {Mutation: quorum.MutCoverAnyAck}, "unpub": {Mutation: quorum.MutMovingLAC},
 		"missing": {Mutation: quorum.MutUnknownIsMissing}, "seg": {Mutation: quorum.MutSegmentAtFailed}, "gen": {Mutation: quorum.MutAckAnyGeneration},
 		"skip": {Mutation: quorum.MutSkipWriteBack}, "bugfence": {Bug: BugFenceInMemory},
 	} {

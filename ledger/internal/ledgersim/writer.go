@@ -15,7 +15,7 @@ type writerActor struct {
 }
 
 func (s *sim) newWriterActor() {
-	w := &writerActor{c: s.newClient("w" + string(rune('1'+len(s.clients)%9))), lives: 1 + s.rng.IntN(3)}
+	w := &writerActor{c: s.newClient("w" + string(rune('1'+len(s.clients)%9))), lives: 1 + s.rng.IntN(s.prof.lives)}
 	w.takeover()
 }
 
@@ -50,7 +50,7 @@ func (w *writerActor) takeover() {
 }
 
 func (w *writerActor) later() {
-	w.c.run(w.c.s.rng.Int64N(800), w.takeover)
+	w.c.run(w.c.s.rng.Int64N(w.c.s.prof.stealMax), w.takeover)
 }
 
 // ledgerWriter is the shell around one Writer core.
@@ -84,7 +84,7 @@ func (w *writerActor) write(l *ledger) {
 }
 
 func (w *ledgerWriter) pushLater() {
-	w.c.run(w.c.s.rng.Int64N(2*w.c.s.prof.delayMax+30), w.push)
+	w.c.run(w.c.s.rng.Int64N(2*w.c.s.prof.delayMax+4), w.push)
 }
 
 // push pushes a burst, or decides what to do at the end.

@@ -48,9 +48,6 @@ func (w *Writer) Replace(picks []Pick) error {
 		return nil
 	}
 	if w.inMemory { // rule 37
-		if w.unstored == bk.InvalidEntryID {
-			w.unstored = w.head
-		}
 		w.meta = want
 		w.adopt(want.Last().Ensemble)
 		return nil

@@ -19,7 +19,7 @@ const (
 	MutOverwriteConflict                         // rules 17, 38: write over the fresh metadata without testing it
 	MutSkipWriteBack                             // rule 36: close without waiting for the write-back
 	MutCompleteOutOfOrder                        // rule 7: a later entry completes those before it
-	MutUnpublishedLAC                            // rule 36: a write-back names a LAC that rests on an ensemble nobody else knows
+	MutMovingLAC                                 // rule 36: write-backs name a LAC that rests on write-backs
 )
 
 func (m Mutation) has(o Mutation) bool { return m&o != 0 }

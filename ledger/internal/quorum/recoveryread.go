@@ -120,15 +120,14 @@ func (r *Recovery) decide() {
 // recovered sends the entry that is next back to its write set (rule 36).
 func (r *Recovery) recovered(s *recoveryReadState) bool {
 	e := r.next
-	add, err := r.back.Push(0)
-	if err != nil {
+	if _, err := r.back.Push(0); err != nil {
 		r.fail(err)
 		return false
 	}
 	r.next++
 	r.length, r.known = s.length, true
 	r.window = min(2*r.window, r.cfg.WindowMax)
-	r.act(Action{Kind: ActFrame, Entry: e, LAC: r.storedLAC(add.LAC), Length: s.length})
+	r.act(Action{Kind: ActFrame, Entry: e, LAC: r.copyLAC(), Length: s.length})
 	for k := range r.q.Write {
 		p := Position(r.q, e, k)
 		r.act(Action{Kind: ActSend, Entry: e, Slot: r.back.Slot(p), Bookie: r.back.Bookie(p)})
@@ -137,26 +136,33 @@ func (r *Recovery) recovered(s *recoveryReadState) bool {
 	return true
 }
 
-// storedLAC is the LAC that a copy may name: lac, but below the first entry that
-// was written to an ensemble changed in memory.
+// copyLAC is the LAC that the copies written back name: the one recovery started
+// from, not the recoverer's own as it moves on.
 //
-// The Java client puts its own LAC there, and this can go wrong:
+// The Java client puts its moving LAC there. But what rests on a write-back is
+// confirmed only once this recovery has won the close. Two ways for it to go
+// wrong, both found by ledgersim:
 //
 //	recovery A                                recovery B
-//	writes 5 back, replacing b1 by b3
-//	  in memory; b0 and b3 acknowledge: LAC 5
-//	writes 6 back with LAC 5 to b0
-//	dies, and with it the name of b3
+//	writes 5 back, b3 for b1 in memory,
+//	  b0 and b3 acknowledge: its LAC is 5
+//	writes 6 back with LAC 5 to b0, dies
 //	                                          fences, gets LAC 5 from b0
-//	                                          starts at 6, closes at 6
+//	                                          starts at 6, closes at 6: entry 5
+//	                                          has one copy that metadata name
 //
-// Entry 5 is now in the ledger with one copy that metadata name. So B must not
-// learn of 5 as confirmed: it then writes 5 back itself.
-func (r *Recovery) storedLAC(lac bk.EntryID) bk.EntryID {
-	if r.back.unstored == bk.InvalidEntryID || r.cfg.Mutation.has(MutUnpublishedLAC) {
-		return lac
+//	recovery A                                recovery B
+//	                                          finds the end at 4, closes at 4
+//	finds 5 on one bookie, writes it back,
+//	  writes 6 back with LAC 5
+//	loses the close; meanwhile a reader that
+//	  has not seen the close got LAC 5: it
+//	  delivers an entry the ledger lacks
+func (r *Recovery) copyLAC() bk.EntryID {
+	if r.cfg.Mutation.has(MutMovingLAC) {
+		return r.back.LAC()
 	}
-	return min(lac, r.back.unstored-1)
+	return r.first - 1
 }
 
 // readLength reads the length of the last entry, which no answer so far was of

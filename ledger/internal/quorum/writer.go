@@ -74,8 +74,7 @@ type Writer struct {
 	q        bk.Quorum
 	policy   Policy
 	deferred bool
-	inMemory bool       // rule 37: ensemble changes are not written, see Recovery
-	unstored bk.EntryID // inMemory: first entry of an ensemble that is not stored, InvalidEntryID before a change
+	inMemory bool // rule 37: ensemble changes are not written, see Recovery
 	mut      Mutation
 
 	meta Metadata // as stored, as far as known; in memory ahead of it when inMemory
@@ -128,7 +127,7 @@ func newWriter(cfg WriterConfig, first bk.EntryID) (*Writer, error) {
 	w := &Writer{
 		q: cfg.Quorum, policy: cfg.Policy, deferred: cfg.DeferredSync, mut: cfg.Mutation,
 		meta: cfg.Metadata, ens: make([]position, cfg.Quorum.Ensemble), ring: make([]pending, 16),
-		head: first, next: first, lac: first - 1, unstored: bk.InvalidEntryID,
+		head: first, next: first, lac: first - 1,
 	}
 	for p, b := range cfg.Metadata.Last().Ensemble {
 		w.ens[p].bookie = b
