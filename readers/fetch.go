@@ -222,7 +222,10 @@ func (f *fetcher) readSegment(before segment.Info) (err error) {
 	if err != nil {
 		return f.missing(err)
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	defer func() {
+		r.SeekTo(0) // ends the iteration that Next is in
+		err = joined(err, r.Close())
+	}()
 	if f.cur.Segment != f.at.Segment {
 		f.at = stream.DLSN{Segment: f.cur.Segment}
 	}
@@ -257,6 +260,15 @@ func (f *fetcher) readSegment(before segment.Info) (err error) {
 		c = f.newChunk()
 		c.seg = f.cur
 	}
+}
+
+// joined adds the failure of a close to what came before it, which stays as it
+// is without one: io.EOF is compared by value.
+func joined(err, closing error) error {
+	if closing == nil {
+		return err
+	}
+	return errors.Join(err, closing)
 }
 
 // hand gives a chunk to the reader, unless it has nothing to tell.
