@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -373,6 +374,8 @@ type node struct {
 	addr  string
 	done  chan error
 	over  bool
+
+	paused atomic.Bool
 }
 
 // pause stops the process, and lets its lease run out.
