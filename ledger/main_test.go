@@ -9,14 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger"
 	"github.com/loglode/loglode/ledger/internal/fakebookie"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a cluster of fake bookies and a client, in virtual time.
 type world struct {

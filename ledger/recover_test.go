@@ -36,6 +36,9 @@ func TestRule30MarksTheLedgerBeforeItFences(t *testing.T) {
 			})
 		}
 		w.readAll(w.open(w.c, wr.ID(), ledger.Recover), 2)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		require.Contains(t, states, layout.StateInRecovery)
 		require.NotContains(t, states, layout.StateOpen)
 	})

@@ -114,6 +114,7 @@ func (s *sim) chance(p float64) bool { return p > 0 && !s.quiet && s.rng.Float64
 // other recovers what is not closed.
 func (s *sim) peace() {
 	s.quiet = true
+	s.prof.delayMax = min(s.prof.delayMax, 5)
 	for _, b := range s.bookies {
 		b.readOnly = false
 		b.start()

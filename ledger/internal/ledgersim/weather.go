@@ -88,9 +88,8 @@ func (s *sim) weather() profile {
 func (s *sim) duel() profile {
 	p := profile{
 		chaos: 600, lives: 1,
-		delayMax:    pick(s, []int64{30, 80}),
+		delayMax:    pick(s, []int64{5, 20}),
 		syncMax:     1,
-		slowMax:     100,
 		refuse:      0.5,
 		policy:      pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn}),
 		pushesMax:   8,
@@ -103,9 +102,11 @@ func (s *sim) duel() profile {
 		metaFast:    true,
 	}
 	p.drop[opLACRead] = pick(s, []float64{0.1, 0.3, 0.5})
-	p.drop[opFenceRead] = pick(s, []float64{0, 0.1})
+	p.slow[opAdd] = pick(s, []float64{0.2, 0.5})
+	p.slowMax = 10 * p.delayMax
+	p.drop[opFenceRead] = pick(s, []float64{0, 0.1, 0.5})
 	p.drop[opAdd] = pick(s, []float64{0, 0.05})
 	p.drop[opRecoveryAdd] = pick(s, []float64{0, 0, 0.3})
-	p.requestLimit = pick(s, []int64{100, 250})
+	p.requestLimit = 12*p.delayMax + 20
 	return p
 }
