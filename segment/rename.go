@@ -19,7 +19,21 @@ func (s *Stream) Rename(ctx context.Context, to stream.Name, extra ...metadata.O
 	if err != nil {
 		return err
 	}
-	return s.wrap(fmt.Sprintf("rename to %s", to), s.rename(ctx, dst, extra))
+	for range settleAttempts {
+		err = s.rename(ctx, dst, extra)
+		if !errors.Is(err, metadata.ErrUnknownOutcome) {
+			break
+		}
+		done, rerr := s.renamed(ctx, dst)
+		if done {
+			err = nil
+		}
+		if done || rerr != nil {
+			err = errors.Join(err, rerr)
+			break
+		}
+	}
+	return s.wrap(fmt.Sprintf("rename to %s", to), err)
 }
 
 func (s *Stream) rename(ctx context.Context, dst *Stream, extra []metadata.Op) error {
@@ -47,9 +61,6 @@ func (s *Stream) rename(ctx context.Context, dst *Stream, extra []metadata.Op) e
 		ops = append(ops, metadata.Delete(s.keys.stream, metadata.AnyVersion))
 	}
 	_, err = s.store().Txn(ctx, ops...)
-	if err != nil && errors.Is(err, metadata.ErrUnknownOutcome) {
-		return s.settleRename(ctx, dst, err)
-	}
 	return err
 }
 
@@ -111,18 +122,11 @@ func (s *Stream) moveOps(ctx context.Context, dst *Stream) (moved, []metadata.Op
 	return m, deletes, nil
 }
 
-// settleRename finds out what became of a rename whose answer was lost.
-func (s *Stream) settleRename(ctx context.Context, dst *Stream, lost error) error {
+// renamed finds out what became of a rename whose answer was lost.
+func (s *Stream) renamed(ctx context.Context, dst *Stream) (bool, error) {
 	oldThere, err := s.Exists(ctx)
-	if err != nil {
-		return errors.Join(lost, err)
+	if err != nil || oldThere {
+		return false, err
 	}
-	newThere, err := dst.Exists(ctx)
-	if err != nil {
-		return errors.Join(lost, err)
-	}
-	if newThere && !oldThere {
-		return nil
-	}
-	return lost
+	return dst.Exists(ctx)
 }
