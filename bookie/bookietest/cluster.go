@@ -70,7 +70,7 @@ func Start(t testing.TB, n int, o Options) *Cluster {
 	cl, err := layout.Open(ctx, o.Store, scope)
 	require.NoError(t, err)
 	c := &Cluster{Store: o.Store, Cluster: cl, Net: NewNetwork(), t: t, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
-	t.Cleanup(c.close)
+	t.Cleanup(c.Close)
 	for range n {
 		c.Add()
 	}
@@ -145,8 +145,8 @@ func (c *Cluster) Partition(i int, on bool) { c.Net.Partition(string(c.ID(i)), o
 // Cut breaks the open connections of a bookie.
 func (c *Cluster) Cut(i int) { c.Net.Cut(string(c.ID(i))) }
 
-// close ends what runs. It may be called twice.
-func (c *Cluster) close() {
+// Close ends what runs. It may be called twice.
+func (c *Cluster) Close() {
 	for i, b := range c.bookies {
 		c.Partition(i, false)
 		if b.running {

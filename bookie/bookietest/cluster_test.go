@@ -91,7 +91,7 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 func TestStallAndPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Start(t, 1, Options{Bookie: Small()})
-		defer c.close()
+		defer c.Close()
 		c.Stall(0, true)
 		_, err := ask(t, c, 0, addFrame(t, 1, 0), time.Minute)
 		require.ErrorContains(t, err, "i/o timeout")
@@ -108,7 +108,7 @@ func TestStallAndPartition(t *testing.T) {
 func TestFrameVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Start(t, 1, Options{Bookie: Small()})
-		defer c.close()
+		defer c.Close()
 		verdict := Verdict{Drop: true}
 		c.Net.OnFrame(func(f Frame) Verdict {
 			if !f.ToBookie || f.Addr != string(c.ID(0)) {

@@ -169,6 +169,9 @@ func (s *Server) Conns() int {
 	return len(s.conns)
 }
 
+// LongPolls is the number of long polls that wait.
+func (s *Server) LongPolls() int { return int(s.longPolls.Load()) }
+
 // Drain stops accepting and reading requests, finishes what it has read and
 // sends the answers, and closes. Long polls are answered at once, as if their
 // time was up. When ctx ends first, connections are cut and its error is

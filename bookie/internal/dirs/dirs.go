@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -77,7 +78,7 @@ func WriteFile(fs vfs.FS, dir, name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = f.Write(slices.Clone(b)) // vfs lets Write scribble over what it was given
 	if err == nil {
 		err = f.Sync()
 	}
