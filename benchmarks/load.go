@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -56,33 +57,34 @@ func (l Load) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Target is what a Load is sent to. Send starts one operation; done is called
-// exactly once, on any goroutine, maybe before Send returns. payload is the
-// caller's again when done runs.
+// Target is what a Load is sent to. Send starts one operation; op.Done is called
+// exactly once, on any goroutine, maybe before Send returns. The op and its
+// payload are the caller's again when Done runs.
 type Target interface {
-	Send(ctx context.Context, payload []byte, done func(error))
+	Send(ctx context.Context, op *Op)
 }
 
 // TargetFunc is a Target made of a function.
-type TargetFunc func(ctx context.Context, payload []byte, done func(error))
+type TargetFunc func(ctx context.Context, op *Op)
 
 // Send calls f.
-func (f TargetFunc) Send(ctx context.Context, payload []byte, done func(error)) {
-	f(ctx, payload, done)
-}
+func (f TargetFunc) Send(ctx context.Context, op *Op) { f(ctx, op) }
 
-// op is one operation in flight. Ops are reused, so that the load generator
+// Op is one operation in flight. Ops are reused, so that the load generator
 // allocates nothing per operation.
-type op struct {
-	run     *run
-	start   time.Time // due time in the open loop, time of the call in the closed one
-	payload []byte
-	done    func(error)
+type Op struct {
+	Index   int       // of this Op among those outstanding, from 0
+	Payload []byte    // from 8 bytes on it begins with Start, in ns since 1970, big-endian
+	Start   time.Time // due time in the open loop, time of the call in the closed one
+	Done    func(error)
+	Adapter any // for the target: what it needs to call Done, kept between uses
+
+	run *run
 }
 
 type run struct {
 	load Load
-	free chan *op
+	free chan *Op
 
 	mu    sync.Mutex // guards what follows
 	hist  *hdrhistogram.Histogram
@@ -101,13 +103,13 @@ func Run(ctx context.Context, load Load, target Target) (Result, error) {
 	if err := load.Validate(); err != nil {
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	r := &run{load: load, free: make(chan *op, load.Outstanding), hist: newHistogram()}
-	for range load.Outstanding {
-		o := &op{run: r, payload: make([]byte, load.SizeBytes)}
-		for i := range o.payload {
-			o.payload[i] = byte(i*7 + len(r.free))
+	r := &run{load: load, free: make(chan *Op, load.Outstanding), hist: newHistogram()}
+	for i := range load.Outstanding {
+		o := &Op{Index: i, run: r, Payload: make([]byte, load.SizeBytes)}
+		for k := range o.Payload {
+			o.Payload[k] = byte(k*7 + i)
 		}
-		o.done = o.finish
+		o.Done = o.finish
 		r.free <- o
 	}
 	before, begin := Usage{}, time.Now()
@@ -149,7 +151,7 @@ func (r *run) pump(ctx context.Context, target Target, begin time.Time, startMea
 				return context.Cause(ctx)
 			}
 		}
-		var o *op
+		var o *Op
 		select {
 		case o = <-r.free:
 		case <-ctx.Done():
@@ -162,10 +164,24 @@ func (r *run) pump(ctx context.Context, target Target, begin time.Time, startMea
 		if r.load.Rate == 0 {
 			start = time.Now()
 		}
-		o.start = start
+		o.Start = start
+		if len(o.Payload) >= startBytes {
+			binary.BigEndian.PutUint64(o.Payload, uint64(start.UnixNano()))
+		}
 		sent++
-		target.Send(ctx, o.payload, o.done)
+		target.Send(ctx, o)
 	}
+}
+
+// startBytes is the size of the start time at the head of a payload.
+const startBytes = 8
+
+// startOf reads the start time from the head of a payload.
+func startOf(payload []byte) (time.Time, bool) {
+	if len(payload) < startBytes {
+		return time.Time{}, false
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(payload))), true
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -179,7 +195,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (o *op) finish(err error) {
+func (o *Op) finish(err error) {
 	r := o.run
 	if err != nil {
 		r.failed.Add(1)
@@ -189,7 +205,7 @@ func (o *op) finish(err error) {
 		}
 		r.mu.Unlock()
 	} else if r.measuring.Load() {
-		us := time.Since(o.start).Microseconds()
+		us := time.Since(o.Start).Microseconds()
 		r.mu.Lock()
 		_ = r.hist.RecordValue(min(us, histogramMax))
 		r.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // delayed answers each operation after d, without order.
 func delayed(d time.Duration) TargetFunc {
-	return func(_ context.Context, _ []byte, done func(error)) {
-		time.AfterFunc(d, func() { done(nil) })
+	return func(_ context.Context, op *Op) {
+		time.AfterFunc(d, func() { op.Done(nil) })
 	}
 }
 
@@ -32,12 +32,12 @@ func TestClosedLoopKeepsOutstanding(t *testing.T) {
 func TestOpenLoopChargesStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		stall := TargetFunc(func(_ context.Context, _ []byte, done func(error)) {
+		stall := TargetFunc(func(_ context.Context, op *Op) {
 			wait := time.Millisecond
 			if at := time.Since(begin); at >= 5*time.Second && at < 6*time.Second {
 				wait = 6*time.Second - at
 			}
-			time.AfterFunc(wait, func() { done(nil) })
+			time.AfterFunc(wait, func() { op.Done(nil) })
 		})
 		res, err := Run(t.Context(), Load{Rate: 100, Outstanding: 10, Warmup: time.Second, Duration: 9 * time.Second, SizeBytes: 8}, stall)
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestOpenLoopChargesStalls(t *testing.T) {
 
 func TestFailureEndsTheRun(t *testing.T) {
 	boom := errors.New("boom")
-	res, err := Run(t.Context(), Load{Outstanding: 3, SizeBytes: 1}, TargetFunc(func(_ context.Context, _ []byte, done func(error)) { done(boom) }))
+	res, err := Run(t.Context(), Load{Outstanding: 3, SizeBytes: 1}, TargetFunc(func(_ context.Context, op *Op) { op.Done(boom) }))
 	require.ErrorIs(t, err, boom)
 	require.Positive(t, res.Failed)
 }

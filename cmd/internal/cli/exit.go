@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/stream"
+)
+
+// Exit codes, a contract with scripts: do not renumber.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4   // exists, changed by another, fenced
+	exitUnavailable = 5   // metadata or too few bookies
+	exitTimeout     = 124 // as timeout(1)
+)
+
+// usageError is a command line or setting that cannot be used.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errSilent ends a command with exitFailed without a message of its own.
+var errSilent = errors.New("silent")
+
+// exitCodes is searched in order: the first code with a condition that the
+// error is decides.
+var exitCodes = []struct {
+	code       int
+	conditions []error
+}{
+	{exitUsage, []error{
+		stream.ErrInvalidName, stream.ErrInvalidPosition, stream.ErrInvalidDLSN, stream.ErrInvalidConfig,
+		stream.ErrRecordTooLong, stream.ErrTxIDOrder, metadata.ErrInvalidKey,
+		bk.ErrInvalidQuorum, bk.ErrInvalidBookieID, bk.ErrInvalidDigest,
+	}},
+	{exitConflict, []error{
+		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,
+		bk.ErrFenced, bk.ErrLedgerExists, bk.ErrMetadataConflict, metadata.ErrExists, metadata.ErrConflict,
+		syscall.EADDRINUSE,
+	}},
+	{exitUnavailable, []error{
+		stream.ErrNotEnoughBookies, bk.ErrNotEnoughBookies, stream.ErrUnavailable, metadata.ErrUnavailable,
+		bk.ErrBookieUnavailable, metadata.ErrSessionLost,
+	}},
+	{exitNotFound, []error{
+		stream.ErrNotFound, stream.ErrTruncated, stream.ErrEmpty, bk.ErrNoSuchLedger, bk.ErrNoSuchEntry, metadata.ErrNotFound,
+	}},
+	{exitTimeout, []error{stream.ErrTimeout, bk.ErrTimeout, context.DeadlineExceeded}},
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	for _, row := range exitCodes {
+		for _, c := range row.conditions {
+			if errors.Is(err, c) {
+				return row.code
+			}
+		}
+	}
+	return exitFailed
+}
+
+// hints tell what to do about a condition, in a few words behind the message.
+var hints = []struct {
+	condition error
+	hint      string
+}{
+	{stream.ErrNotFound, "create it with `loglode stream create`"},
+	{stream.ErrFenced, "another writer owns the stream; start again to take it back"},
+	{stream.ErrSealed, "a sealed stream takes no more records"},
+	{stream.ErrNotEnoughBookies, "start more bookies, or use a smaller --ensemble; `loglode bookie ls` lists them"},
+	{bk.ErrNotEnoughBookies, "start more bookies, or use a smaller --ensemble; `loglode bookie ls` lists them"},
+	{metadata.ErrUnavailable, "is the metadata server running? `loglode dev` starts a whole system"},
+	{stream.ErrUnavailable, "is the metadata server running? `loglode dev` starts a whole system"},
+	{syscall.EADDRINUSE, "another process listens there; choose another port"},
+}
+
+// message is one line for people: what, where, and what to do.
+func message(err error) string {
+	text := err.Error()
+	for _, h := range hints {
+		if errors.Is(err, h.condition) {
+			return text + "; " + h.hint
+		}
+	}
+	return text
+}

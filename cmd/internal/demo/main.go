@@ -1,0 +1,106 @@
+// Command demo is the main job on real input, with real processes: one etcd,
+// three bookies and two write proxies, each its own process. It appends text
+// while a tail follows, the first half through the library and the second
+// through the proxies, kills a bookie and the proxy that owns the stream with
+// SIGKILL in the middle and restarts them later, then replays the stream from
+// the first record and from a time in the middle, and compares checksums with
+// the input. It exits non-zero if anything differs.
+//
+//	demo -binary bin/loglode [-input FILE]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var d demo
+	flag.StringVar(&d.binary, "binary", "bin/loglode", "the loglode binary")
+	flag.StringVar(&d.inputPath, "input", "", "text `file` to append (default: Go's own sources)")
+	flag.IntVar(&d.maxLines, "lines", 1_000_000, "most lines to take of Go's own sources")
+	flag.BoolVar(&d.keep, "keep", false, "keep the data directory")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeoutCause(ctx, 4*time.Minute, fmt.Errorf("the demo did not end within 4 minutes"))
+	err := d.run(ctx)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo: FAILED:", err)
+		os.Exit(1)
+	}
+}
+
+const streamName = "demo"
+
+// demo is one run.
+type demo struct {
+	binary    string
+	inputPath string
+	maxLines  int
+	keep      bool
+
+	dir       string
+	input     *input
+	cluster   *cluster
+	killed    []string // what was killed, for the report
+	kills     []time.Time
+	middle    time.Time // between the last record of the first half and the first of the second
+	first     phase
+	second    phase
+	tail      *follower
+	replayed  string
+	replayMid string
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	begin := time.Now()
+	if d.dir, err = os.MkdirTemp("", "loglode-demo-"); err != nil {
+		return err
+	}
+	defer func() {
+		if d.cluster != nil {
+			d.cluster.stopAll()
+		}
+		if d.keep || err != nil {
+			fmt.Println("data and logs are in", d.dir)
+			return
+		}
+		os.RemoveAll(d.dir)
+	}()
+	say("reading input")
+	if d.input, err = readInput(d.inputPath, runtime.GOROOT()+"/src", d.maxLines); err != nil {
+		return err
+	}
+	say("%d lines, %.1f MB from %s", len(d.input.lines), float64(d.input.bytes)/1e6, d.input.source)
+	if d.cluster, err = startCluster(ctx, d.binary, d.dir); err != nil {
+		return err
+	}
+	if d.tail, err = d.cluster.follow(ctx); err != nil {
+		return err
+	}
+	if err := d.appendFirstHalf(ctx); err != nil {
+		return fmt.Errorf("append through the library: %w", err)
+	}
+	if err := d.appendSecondHalf(ctx); err != nil {
+		return fmt.Errorf("append through the proxies: %w", err)
+	}
+	if err := d.verify(ctx); err != nil {
+		return err
+	}
+	d.report(time.Since(begin))
+	return nil
+}
+
+var start = time.Now()
+
+func say(format string, args ...any) {
+	fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+}
