@@ -217,7 +217,9 @@ func (w *memWriter) add(b memBatch) (stream.DLSN, error) {
 		return stream.InvalidDLSN, err
 	}
 	first := stream.DLSN{Segment: w.segment, Entry: w.entry}
-	w.entry++
+	if len(b.rs) > 0 {
+		w.entry++
+	}
 	for i, r := range b.rs {
 		r.DLSN = first
 		r.DLSN.Slot = int64(i)

@@ -58,7 +58,7 @@ func (c *Client) route(ctx context.Context, name stream.Name, call *wire.Call, f
 // ended says why a round ended without an answer.
 func (r *round) ended(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: %w", stream.ErrTimeout, ctx.Err())
+		err = fmt.Errorf("%w: %w", stream.ErrTimeout, err)
 	}
 	if r.last != nil {
 		return fmt.Errorf("%s stream %s: %w (last answer: %w)", r.call.Method, r.name, err, r.last)

@@ -64,7 +64,11 @@ func (c *Conn) Go(call *Call, done func(*Reply, error)) {
 		return
 	}
 	c.wbuf = buf
-	c.pending = append(c.pending, waiting{call.Seq, call.Method.String(), done})
+	name := call.Name
+	if name == "" {
+		name = call.Method.String()
+	}
+	c.pending = append(c.pending, waiting{call.Seq, name, done})
 	c.cond.Signal()
 	c.mu.Unlock()
 }
