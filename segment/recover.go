@@ -18,6 +18,12 @@ func (c *Claim) recover(ctx context.Context, n segmentNode) error {
 		return fmt.Errorf("segment %s in progress has metadata version %d: %w", n.key, i.Version, stream.ErrUnsupported)
 	}
 	e, err := c.s.recoverLedger(ctx, i)
+	if errors.Is(err, stream.ErrCorrupt) {
+		// A newer claim may have deleted the ledger since the list was read.
+		if lost := c.check(ctx, err); lost != nil {
+			return lost
+		}
+	}
 	if err != nil {
 		return err
 	}
