@@ -91,6 +91,26 @@ func checkBounds(files []sourceFile) (out []problem) {
 	return out
 }
 
+// checkOS finds uses of package os where files must go through vfs.
+func checkOS(files []sourceFile) (out []problem) {
+	for _, f := range files {
+		if f.Test || belowAny(f.Dir, osOnly) || belowAny(f.Dir, testOnly) || !contains(imports(f), "os") {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "os" && !contains(osMay, sel.Sel.Name) {
+				out = append(out, problem(fmt.Sprintf("%s: os.%s may be used only below %v: files go through vfs", f.Fset.Position(sel.Pos()), sel.Sel.Name, osOnly)))
+			}
+			return true
+		})
+	}
+	return out
+}
+
 // boundOf gives the row of bounds with the longest import prefix of imp.
 func boundOf(imp string) (best bound, ok bool) {
 	for _, b := range bounds {

@@ -27,11 +27,12 @@ func tree(t *testing.T) []sourceFile {
 	return files
 }
 
-func TestLayers(t *testing.T)          { report(t, checkLayers(tree(t))) }
-func TestBounds(t *testing.T)          { report(t, checkBounds(tree(t))) }
-func TestPackageComments(t *testing.T) { report(t, checkPackageComments(tree(t))) }
-func TestSizes(t *testing.T)           { report(t, checkSizes(tree(t))) }
-func TestTestsDoNotSleep(t *testing.T) { report(t, checkTests(tree(t))) }
+func TestLayers(t *testing.T)            { report(t, checkLayers(tree(t))) }
+func TestBounds(t *testing.T)            { report(t, checkBounds(tree(t))) }
+func TestFilesGoThroughVFS(t *testing.T) { report(t, checkOS(tree(t))) }
+func TestPackageComments(t *testing.T)   { report(t, checkPackageComments(tree(t))) }
+func TestSizes(t *testing.T)             { report(t, checkSizes(tree(t))) }
+func TestTestsDoNotSleep(t *testing.T)   { report(t, checkTests(tree(t))) }
 
 // TestChecksFind proves on a small bad tree that each check can fail.
 func TestChecksFind(t *testing.T) {
@@ -43,11 +44,12 @@ func TestChecksFind(t *testing.T) {
 	}
 	write("stream/a.go", "package stream\nimport (\n_ \"go.uber.org/zap\"\n_ \"github.com/loglode/loglode/ledger\"\n)\nfunc f() {"+strings.Repeat("\n", functionLinesMax)+"}\n")
 	write("ledger/a_test.go", "package ledger\nimport \"time\"\nfunc f() { time.Sleep(1) }\n")
-	write("ledger/b.go", "// Package ledger is documented.\npackage ledger\nimport _ \"github.com/loglode/loglode/bookie/bookietest\"\n"+strings.Repeat("\n", fileLinesMax))
+	write("ledger/b.go", "// Package ledger is documented.\npackage ledger\nimport _ \"github.com/loglode/loglode/bookie/bookietest\"\nimport \"os\"\nvar _ = os.Remove\nvar _ = os.ErrDeadlineExceeded\n"+strings.Repeat("\n", fileLinesMax))
 	files, err := parseTree(dir)
 	require.NoError(t, err)
 	require.Len(t, checkLayers(files), 2)
 	require.Len(t, checkBounds(files), 1)
+	require.Len(t, checkOS(files), 1)
 	require.Len(t, checkPackageComments(files), 1)
 	require.Len(t, checkSizes(files), 2)
 	require.Len(t, checkTests(files), 1)
