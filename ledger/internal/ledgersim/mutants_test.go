@@ -23,7 +23,6 @@ func TestMutants(t *testing.T) {
 		"recovery reads without the fence flag":    {Mutation: quorum.MutNoFenceOnRead},
 		"a timeout counts as missing":              {Mutation: quorum.MutUnknownIsMissing},
 		"a timeout counts as heard":                {Mutation: quorum.MutUnknownIsHeard},
-		"any ack quorum of answers is coverage":    {Mutation: quorum.MutCoverAnyAck},
 		"LAC is the largest entry id":              {Mutation: quorum.MutLargestEntryID},
 		"metadata conflicts are written over":      {Mutation: quorum.MutOverwriteConflict},
 		"close without waiting for the write-back": {Mutation: quorum.MutSkipWriteBack},

@@ -21,7 +21,7 @@ func (s *sim) newRecovererActor() {
 func (s *sim) newRecoverer(l *ledger, done func(error)) {
 	c := s.newClient("r" + string(rune('a'+len(s.clients)%26)))
 	if s.chance(0.3) { // dies in the middle
-		s.after(s.rng.Int64N(400), func() { c.dead = true })
+		s.after(s.rng.Int64N(s.prof.chaos/4), func() { c.dead = true })
 	}
 	s.recoverWith(c, l, done)
 }

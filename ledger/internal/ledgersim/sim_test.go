@@ -34,7 +34,7 @@ func sweep(n uint64, o Options, stop bool) (total Stats, failed uint64, err erro
 				o.Seed = seed
 				st, e := Run(o)
 				mu.Lock()
-				total = total.plus(st)
+				total = total.Plus(st)
 				if e != nil && (failed == 0 || seed < failed) {
 					failed, err = seed, e
 				}
@@ -48,19 +48,6 @@ func sweep(n uint64, o Options, stop bool) (total Stats, failed uint64, err erro
 	}
 	wg.Wait()
 	return total, failed, err
-}
-
-func (s Stats) plus(o Stats) Stats {
-	s.Events += o.Events
-	s.Pushed += o.Pushed
-	s.Acked += o.Acked
-	s.Changes += o.Changes
-	s.Recoveries += o.Recoveries
-	s.Recovered += o.Recovered
-	s.Read += o.Read
-	s.Crashes += o.Crashes
-	s.Ledgers += o.Ledgers
-	return s
 }
 
 func TestSim(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"github.com/loglode/loglode/ledger/internal/quorum"
 )
 
-// quorums are the sizes simulated; the first five are for duels.
+// quorums are the sizes simulated; the first six are for duels.
 var quorums = []bk.Quorum{
 	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 2, Ack: 2},
-	{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 4, Write: 2, Ack: 2},
-	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 3},
+	{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2},
+	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 3},
 	{Ensemble: 5, Write: 5, Ack: 3}, {Ensemble: 2, Write: 2, Ack: 1}, {Ensemble: 5, Write: 3, Ack: 2},
 }
 
@@ -92,16 +92,16 @@ func (s *sim) duel() profile {
 		syncMax:     1,
 		refuse:      0.5,
 		policy:      pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn}),
-		pushesMax:   8,
+		pushesMax:   pick(s, []int{4, 30}),
 		outstanding: pick(s, []int{2, 8}),
 		stealMax:    100,
 		readers:     s.rng.IntN(2),
 		windowMax:   pick(s, []int{1, 8}),
-		crashEvery:  pick(s, []int64{0, 0, 60}),
-		downMax:     20,
+		crashEvery:  pick(s, []int64{0, 0, 40}),
+		downMax:     10,
 		metaFast:    true,
 	}
-	p.drop[opLACRead] = pick(s, []float64{0.1, 0.3, 0.5})
+	p.drop[opLACRead] = pick(s, []float64{0.1, 0.3, 0.6})
 	p.slow[opAdd] = pick(s, []float64{0.2, 0.5})
 	p.slowMax = 10 * p.delayMax
 	p.drop[opFenceRead] = pick(s, []float64{0, 0.1, 0.5})
