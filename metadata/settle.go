@@ -28,7 +28,8 @@ func CreateOnce(ctx context.Context, s Store, op Op, mine func(Node) bool) (Node
 
 // CompareAndSet overwrites a node that still has version v, and gives its new
 // version. A lost answer is settled by reading back: a node that holds value
-// counts as written. ErrConflict or ErrNotFound mean that the precondition no
+// counts as written, so a value that several clients may write needs a token in
+// it where it matters whose it is. ErrConflict or ErrNotFound mean that the precondition no
 // longer holds: read again, test again, compute again.
 func CompareAndSet(ctx context.Context, s Store, key string, value []byte, v Version) (Version, error) {
 	n, err := settle(ctx, s, Set(key, value, v), func(n Node) bool { return bytes.Equal(n.Value, value) })

@@ -15,7 +15,7 @@ import (
 // Keys asked for at once. A listing starts with few, as they may all lie in one
 // sub-tree, and asks for more while most are direct children.
 const (
-	listChunkMin = 32
+	listChunkMin = 128
 	listChunkMax = 1024
 )
 

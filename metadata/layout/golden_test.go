@@ -22,7 +22,7 @@ func (h *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-func vectors(t *testing.T, file string, into any) {
+func vectors(t testing.TB, file string, into any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", file))
 	require.NoError(t, err)

@@ -208,13 +208,11 @@ func TestFormatPageExample(t *testing.T) {
 }
 
 func FuzzParseLedgerMetadata(f *testing.F) {
-	b, err := newMetadata().Marshal()
-	if err != nil {
-		f.Fatal(err)
+	var vs []ledgerVector
+	vectors(f, "ledger_metadata.json", &vs)
+	for _, v := range vs {
+		f.Add([]byte(v.Hex))
 	}
-	f.Add(b)
-	f.Add([]byte(ledgerHeader + "1\n1\n1\n0\n0\ta:1\n5\tCLOSED"))
-	f.Add([]byte(ledgerHeader + "2\nquorumSize: 1 ensembleSize: 1 length: 0 state: OPEN segment { ensembleMember: 'a' firstEntryId: 0 }"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ParseLedgerMetadata(b)
 		if err != nil {
@@ -231,7 +229,11 @@ func FuzzParseLedgerMetadata(f *testing.F) {
 
 func FuzzParseCookie(f *testing.F) {
 	f.Add([]byte("3\nh:1\n/j\n1\t/l\n"))
-	f.Add(Cookie{BookieID: "h:1", JournalDirs: "/j", LedgerDirs: "1\t/l", InstanceID: "i"}.Marshal())
+	var vs []struct{ Hex hexBytes }
+	vectors(f, "cookies.json", &vs)
+	for _, v := range vs {
+		f.Add([]byte(v.Hex))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := ParseCookie(b)
 		if err != nil {
