@@ -45,21 +45,19 @@ var sessionRules = []rule{
 	}},
 	{"a session lives as long as its holder", func(s suite) {
 		st, other := s.open(), s.open()
-		ses := s.session(st, metadata.SessionOptions{TTL: ttl})
+		ses := s.session(st, metadata.SessionOptions{TTL: 2 * ttl})
 		s.do(st, metadata.Create("/e", nil).WithSession(ses.ID()))
-		// A crashed session of the same TTL, opened later, measures the time.
+		// An abandoned session of a longer TTL measures the time.
 		gone := s.Open(s.T)
-		for range 2 {
-			clock := s.session(gone, metadata.SessionOptions{TTL: ttl})
-			s.do(gone, metadata.Create("/clock", nil).WithSession(clock.ID()))
-			w := s.watch(other, "/clock", metadata.WatchNode)
-			clock.Abandon()
-			s.closed(clock.Done(), "abandoned session")
-			s.until(w, func() bool {
-				_, err := other.Get(s.ctx, "/clock")
-				return err != nil
-			})
-		}
+		clock := s.session(gone, metadata.SessionOptions{TTL: 3 * ttl})
+		s.do(gone, metadata.Create("/clock", nil).WithSession(clock.ID()))
+		w := s.watch(other, "/clock", metadata.WatchNode)
+		clock.Abandon()
+		s.closed(clock.Done(), "abandoned session")
+		s.until(w, func() bool {
+			_, err := other.Get(s.ctx, "/clock")
+			return err != nil
+		})
 		require.NoError(s.T, gone.Close())
 		require.Equal(s.T, ses.ID(), s.get(other, "/e").Session)
 		select {
