@@ -161,9 +161,8 @@ func (d *Digester) Verify(body []byte, l LedgerID, e EntryID) (Entry, error) {
 		return Entry{}, entryCorrupt(l, e, "size", fmt.Sprintf("at least %d bytes", over), fmt.Sprint(len(body)))
 	}
 	header, payload := body[:HeaderSize], body[over:]
-	var buf [sha1.Size]byte
-	want := d.appendDigest(buf[:0], header, payload)
-	if subtle.ConstantTimeCompare(want, body[HeaderSize:over]) != 1 {
+	if !d.matches(header, payload, body[HeaderSize:over]) {
+		want := d.appendDigest(nil, header, payload)
 		return Entry{}, entryCorrupt(l, e, "digest", fmt.Sprintf("%x", want), fmt.Sprintf("%x", body[HeaderSize:over]))
 	}
 	ent := Entry{
@@ -180,6 +179,21 @@ func (d *Digester) Verify(body []byte, l LedgerID, e EntryID) (Entry, error) {
 		return Entry{}, entryCorrupt(l, e, "entry id", e.String(), ent.ID.String())
 	}
 	return ent, nil
+}
+
+// matches reports whether digest is that of header and payload. It allocates
+// nothing for the checksums.
+func (d *Digester) matches(header, payload, digest []byte) bool {
+	switch d.typ {
+	case DigestCRC32C:
+		sum := crc32.Update(crc32.Checksum(header, castagnoli), castagnoli, payload)
+		return binary.BigEndian.Uint32(digest) == sum
+	case DigestCRC32:
+		sum := crc32.Update(crc32.ChecksumIEEE(header), crc32.IEEETable, payload)
+		return binary.BigEndian.Uint64(digest) == uint64(sum)
+	default:
+		return subtle.ConstantTimeCompare(d.appendDigest(nil, header, payload), digest) == 1
+	}
 }
 
 // VerifyLAC checks the body of an explicit LAC and gives the LAC.

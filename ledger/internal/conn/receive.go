@@ -43,17 +43,7 @@ func (l *link) readLoop(conn net.Conn) error {
 			}
 		}
 		rc.deliver()
-		if fr.Buffered() == 0 && l.quiet() {
-			fr.Release()
-		}
 	}
-}
-
-// quiet reports whether nothing is outstanding.
-func (l *link) quiet() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls.byID) == 0 && len(l.calls.reads) == 0 && len(l.adds) == 0
 }
 
 func (rc *receiver) frame(frame []byte) error {

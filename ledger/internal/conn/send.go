@@ -20,6 +20,9 @@ type sender struct {
 	off     int    // bytes of it that were sent
 	scratch []byte // spans copied together
 	vec     net.Buffers
+
+	onFD func(uintptr) bool // see writeNow
+	err  error
 }
 
 func (s *sender) empty() bool { return s.next == len(s.batch) }

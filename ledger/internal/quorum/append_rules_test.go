@@ -18,7 +18,7 @@ func TestRule04_IDsWithoutGapsAndLengthIsRunningTotal(t *testing.T) {
 		add, err := w.Push(n)
 		require.NoError(t, err)
 		total += int64(n)
-		require.Equal(t, Add{Entry: bk.EntryID(e), LAC: -1, Length: total}, add)
+		require.Equal(t, Add{Entry: bk.EntryID(e), LAC: -1, Length: total, First: e % 3}, add)
 	}
 	require.Equal(t, total, w.Length())
 	require.Equal(t, total, w.PendingBytes())

@@ -51,6 +51,7 @@ type pending struct {
 	acks  uint64 // bit k: copy k is on disk at the current bookie of its position
 	fails uint64 // bit k: copy k failed there
 	bytes int64  // of payload
+	first int    // position of copy 0, so that an answer costs no division
 }
 
 // position is one place of the current ensemble.
@@ -83,6 +84,8 @@ type Writer struct {
 	head bk.EntryID
 	next bk.EntryID
 	lac  bk.EntryID // head-1 but for deferred sync
+
+	nextFirst int // position of copy 0 of entry next
 
 	length     int64 // payload bytes of entries below next
 	headLength int64 // below head
@@ -127,7 +130,7 @@ func newWriter(cfg WriterConfig, first bk.EntryID) (*Writer, error) {
 	w := &Writer{
 		q: cfg.Quorum, policy: cfg.Policy, deferred: cfg.DeferredSync, mut: cfg.Mutation,
 		meta: cfg.Metadata, ens: make([]position, cfg.Quorum.Ensemble), ring: make([]pending, 16),
-		head: first, next: first, lac: first - 1,
+		head: first, next: first, lac: first - 1, nextFirst: Position(cfg.Quorum, first, 0),
 	}
 	for p, b := range cfg.Metadata.Last().Ensemble {
 		w.ens[p].bookie = b
@@ -141,6 +144,7 @@ type Add struct {
 	Entry  bk.EntryID
 	LAC    bk.EntryID // to put in the entry (rule 5)
 	Length int64      // to put in the entry: payload bytes up to and with it
+	First  int        // position of copy 0; copy k is at (First + k) mod E
 }
 
 // Push takes the next entry, of payloadBytes bytes. The caller sends it to all
@@ -156,8 +160,12 @@ func (w *Writer) Push(payloadBytes int) (Add, error) {
 	}
 	w.next++
 	w.length += int64(payloadBytes)
-	w.ring[int(e)&(len(w.ring)-1)] = pending{bytes: int64(payloadBytes)}
-	add := Add{Entry: e, LAC: w.lac, Length: w.length}
+	first := w.nextFirst
+	if w.nextFirst++; w.nextFirst == w.q.Ensemble {
+		w.nextFirst = 0
+	}
+	w.ring[int(e)&(len(w.ring)-1)] = pending{bytes: int64(payloadBytes), first: first}
+	add := Add{Entry: e, LAC: w.lac, Length: w.length, First: first}
 	if w.failing > 0 {
 		w.startChange() // rule 8: a failure that came late is acted on now
 	}
@@ -182,7 +190,14 @@ func (w *Writer) match(e bk.EntryID, s Slot) (k int, ok bool) {
 	if w.ens[s.Pos].gen != s.Gen && !w.mut.has(MutAckAnyGeneration) {
 		return 0, false
 	}
-	return CopyAt(w.q, e, s.Pos)
+	if e < w.head {
+		return CopyAt(w.q, e, s.Pos)
+	}
+	k = s.Pos - w.at(e).first
+	if k < 0 {
+		k += w.q.Ensemble
+	}
+	return k, k < w.q.Write
 }
 
 // Ack reports that the copy of entry e sent for slot is on disk. Completions
