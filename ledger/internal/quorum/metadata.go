@@ -86,7 +86,7 @@ func (m Metadata) validate(q bk.Quorum) error {
 		if i == 0 && s.First != 0 {
 			return fmt.Errorf("first segment starts at entry %d, want 0: %w", s.First, bk.ErrCorrupt)
 		}
-		if s.First <= prev {
+		if s.First <= prev || s.First > maxEntryID {
 			return fmt.Errorf("segment %d starts at entry %d, the one before at %d: %w", i, s.First, prev, bk.ErrCorrupt)
 		}
 		prev = s.First
@@ -101,6 +101,9 @@ func (m Metadata) validate(q bk.Quorum) error {
 	}
 	return nil
 }
+
+// maxEntryID is far beyond what a ledger can hold, and far from an overflow.
+const maxEntryID bk.EntryID = 1 << 60
 
 // MaxWriteQuorum is the largest write quorum the cores take: acknowledgements
 // are kept as one bit each in a word.

@@ -128,6 +128,10 @@ func (r *Recovery) LACAnswer(s Slot, a LACAnswer, err error) {
 func (r *Recovery) startReading() {
 	r.phase = recoveryRead
 	lac := max(r.lac.LAC(), r.fixed.First-1)
+	if lac > maxEntryID {
+		r.fail(fmt.Errorf("last add confirmed %d: %w", lac, bk.ErrCorrupt))
+		return
+	}
 	r.next, r.issued, r.first = lac+1, lac+1, lac+1
 	r.ended, r.window = false, 1
 	r.length, r.known = 0, lac < 0
