@@ -5,8 +5,12 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/loglode/loglode/bookie"
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/dial"
+	"github.com/loglode/loglode/namespace"
+	"github.com/loglode/loglode/proxy/client"
 	"github.com/loglode/loglode/stream"
 )
 
@@ -39,18 +43,21 @@ var exitCodes = []struct {
 		stream.ErrInvalidName, stream.ErrInvalidPosition, stream.ErrInvalidDLSN, stream.ErrInvalidConfig,
 		stream.ErrRecordTooLong, stream.ErrTxIDOrder, metadata.ErrInvalidKey,
 		bk.ErrInvalidQuorum, bk.ErrInvalidBookieID, bk.ErrInvalidDigest,
+		dial.ErrInvalidURI, dial.ErrUnknownScheme, namespace.ErrInvalidURI,
 	}},
 	{exitConflict, []error{
 		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,
 		bk.ErrFenced, bk.ErrLedgerExists, bk.ErrMetadataConflict, metadata.ErrExists, metadata.ErrConflict,
+		namespace.ErrNamespaceExists, namespace.ErrNotEmpty, bookie.ErrIdentity, bookie.ErrDirInUse,
 		syscall.EADDRINUSE,
 	}},
 	{exitUnavailable, []error{
 		stream.ErrNotEnoughBookies, bk.ErrNotEnoughBookies, stream.ErrUnavailable, metadata.ErrUnavailable,
-		bk.ErrBookieUnavailable, metadata.ErrSessionLost,
+		bk.ErrBookieUnavailable, metadata.ErrSessionLost, client.ErrNoProxy,
 	}},
 	{exitNotFound, []error{
 		stream.ErrNotFound, stream.ErrTruncated, stream.ErrEmpty, bk.ErrNoSuchLedger, bk.ErrNoSuchEntry, metadata.ErrNotFound,
+		namespace.ErrNotNamespace,
 	}},
 	{exitTimeout, []error{stream.ErrTimeout, bk.ErrTimeout, context.DeadlineExceeded}},
 }
@@ -78,6 +85,7 @@ var hints = []struct {
 	condition error
 	hint      string
 }{
+	{namespace.ErrNotNamespace, "make one with `loglode namespace create`"},
 	{stream.ErrNotFound, "create it with `loglode stream create`"},
 	{stream.ErrFenced, "another writer owns the stream; start again to take it back"},
 	{stream.ErrSealed, "a sealed stream takes no more records"},

@@ -165,7 +165,7 @@ func (a *app) countCommand() *cobra.Command {
 
 func rangeFlags(cmd *cobra.Command, from, to *string) {
 	cmd.Flags().StringVar(from, "from", "first", "first `POS`: "+positionHelp)
-	cmd.Flags().StringVar(to, "to", "now", "last `POS`, in the same forms; a DLSN and last are included, a txid and a time are not")
+	cmd.Flags().StringVar(to, "to", "now", "`POS` to end at, in the same forms: a DLSN, a txid and a time are not included; after:DLSN, last and now include the record there")
 }
 
 func parseRange(from, to string) (first, last stream.Position, err error) {

@@ -38,7 +38,7 @@ var testOnly = []string{"bookie/bookietest", "metadata/storetest"}
 // may import in addition to their layer.
 var testMay = []layer{
 	{"", []string{"bookie/bookietest", "metadata/storetest", "metadata"}},
-	{"metadata/etcdstore", []string{"cmd/internal/daemon"}},
+	{"metadata", []string{"bookie/bk"}},
 	{"segment", []string{"bookie/bk"}},
 	{"writers", []string{"ledger", "bookie/bk", "namespace", "stream/record"}},
 	{"readers", []string{"ledger", "bookie/bk", "namespace", "writers", "stream/record"}},

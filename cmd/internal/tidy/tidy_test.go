@@ -61,7 +61,7 @@ func TestChecksFind(t *testing.T) {
 func TestReadingPath(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/reading.md"))
 	require.NoError(t, err)
-	marks := regexp.MustCompile("`([a-z0-9_/]+\\.go)(?::([A-Za-z.]+))?`").FindAllStringSubmatch(string(text), -1)
+	marks := regexp.MustCompile("`([a-z0-9_]+/[a-z0-9_/]+\\.go)(?::([A-Za-z.]+))?`").FindAllStringSubmatch(string(text), -1)
 	require.Greater(t, len(marks), 15, "docs/reading.md names no files")
 	for _, m := range marks {
 		src, err := os.ReadFile(filepath.Join(root, m[1]))
