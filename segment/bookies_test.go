@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +24,7 @@ var three = stream.Quorum{Ensemble: 3, Write: 3, Ack: 2}
 // realTree is a namespace whose ledgers are on real bookies.
 func realTree(t *testing.T, c *bookietest.Cluster) *Tree {
 	t.Helper()
-	client, err := ledger.New(c.Cluster, ledger.Options{Dial: c.Dial})
+	client, err := ledger.New(c.Cluster, ledger.Options{Dial: c.Dial, AddTimeout: time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	tree, err := New(Options{Store: c.Store, Path: namespacePath, Ledgers: client})
@@ -250,4 +251,37 @@ func TestNotEnoughBookies(t *testing.T) {
 	require.ErrorIs(t, err, stream.ErrNotFound)
 	_, err = cluster.Store.Txn(t.Context(), metadata.Check(s.keys.ledgers, metadata.AnyVersion))
 	require.NoError(t, err)
+}
+
+// TestSegmentAfterLosingItsBookies: appends fail while two of three bookies are
+// away. The segment is completed with what was acknowledged; what failed is not
+// in the stream, and can be appended again.
+func TestSegmentAfterLosingItsBookies(t *testing.T) {
+	cluster := bookietest.Start(t, 3, bookietest.Options{Bookie: bookietest.Small()})
+	ctx := t.Context()
+	s := realStream(t, realTree(t, cluster), "s")
+	require.NoError(t, s.Create(ctx))
+	c := claim(t, s)
+	w1 := startOn(t, c, 1)
+	acked, err := pump(t, w1, 1, 5)
+	require.NoError(t, err)
+	cluster.Crash(0)
+	cluster.Crash(1)
+	none, err := pump(t, w1, 6, 5)
+	require.ErrorIs(t, err, stream.ErrNotEnoughBookies)
+	require.Empty(t, none)
+	require.NoError(t, c.Err(), "it still owns the stream")
+	info, err := c.Complete(ctx, w1)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), info.Records)
+	cluster.Restart(0)
+	cluster.Restart(1)
+	w2 := startOn(t, c, 6)
+	more, err := pump(t, w2, 6, 5)
+	require.NoError(t, err)
+	_, err = c.Complete(ctx, w2)
+	require.NoError(t, err)
+	require.Equal(t, append(acked, more...), payloads(t, s))
+	_, err = put(t, w2, rec{txid: 11, payload: "late"})
+	require.ErrorIs(t, err, stream.ErrClosed)
 }

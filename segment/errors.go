@@ -29,6 +29,7 @@ var conditions = []struct{ from, to error }{
 	{bk.ErrUnknownLedgerState, stream.ErrUnavailable},
 	{bk.ErrTimeout, stream.ErrTimeout},
 	{bk.ErrClosed, stream.ErrClosed},
+	{bk.ErrLedgerClosed, stream.ErrClosed},
 	{metadata.ErrNotFound, stream.ErrNotFound},
 	{metadata.ErrExists, stream.ErrExists},
 	{metadata.ErrConflict, stream.ErrConflict},

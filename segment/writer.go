@@ -24,7 +24,8 @@ type Writer struct {
 	position int64
 	unsent   bool // the entry that Go is on was refused before it was sent
 
-	pushed atomic.Int64 // payload bytes
+	pushed  atomic.Int64 // payload bytes
+	closing atomic.Bool  // by this writer
 
 	mu     sync.Mutex // guards what follows
 	acked  end
@@ -133,7 +134,7 @@ func (p *pending) acknowledged(id bk.EntryID, err error) {
 		if w.ledger.Err() == nil {
 			// Refused before it was sent, so this runs inside Go.
 			w.unsent = true
-			done(-1, MapError(err))
+			done(-1, w.failure(err))
 			return
 		}
 		done(-1, w.fail(err))
@@ -167,7 +168,8 @@ func (w *Writer) fail(err error) error {
 // failure names the writer's condition. A ledger that another client closed is
 // one that another writer has recovered.
 func (w *Writer) failure(err error) error {
-	if errors.Is(err, bk.ErrFenced) || errors.Is(err, bk.ErrMetadataConflict) {
+	closedByOther := errors.Is(err, bk.ErrLedgerClosed) && !w.closing.Load()
+	if errors.Is(err, bk.ErrFenced) || errors.Is(err, bk.ErrMetadataConflict) || closedByOther {
 		return &stream.FencedError{Stream: w.claim.s.name, At: time.Now(), Cause: err}
 	}
 	return MapError(err)
@@ -196,6 +198,7 @@ func (w *Writer) close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
+	w.closing.Store(true)
 	err := w.ledger.Close(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
