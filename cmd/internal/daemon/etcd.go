@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -44,6 +45,7 @@ type Etcd struct {
 
 	ended
 	watching sync.WaitGroup
+	closing  atomic.Bool
 
 	mu   sync.Mutex     // guards grpc
 	grpc []*grpc.Server // what serves clients
@@ -52,11 +54,11 @@ type Etcd struct {
 // StartEtcd starts a single-member etcd server on opts.Dir and waits until it
 // serves, or until ctx ends. The server lives until Close.
 func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
-	cfg, err := etcdConfig(opts)
+	e := &Etcd{ended: newEnded()}
+	cfg, err := etcdConfig(opts, &e.closing)
 	if err != nil {
 		return nil, err
 	}
-	e := &Etcd{ended: newEnded()}
 	cfg.ServiceRegister = func(s *grpc.Server) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -75,11 +77,12 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	e.closing.Store(true)
 	e.e.Close()
 	return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
 }
 
-func etcdConfig(opts EtcdOptions) (*embed.Config, error) {
+func etcdConfig(opts EtcdOptions, closing *atomic.Bool) (*embed.Config, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("etcd: Dir is empty: want a directory for its data")
 	}
@@ -114,7 +117,7 @@ func etcdConfig(opts EtcdOptions) (*embed.Config, error) {
 	cfg.MaxTxnOps = etcdTxnOpsMax
 	cfg.MaxRequestBytes = etcdRequestBytes
 	cfg.EnableGRPCGateway = false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.Named("etcd").WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(log, closing))
 	return cfg, nil
 }
 
@@ -148,6 +151,7 @@ func (e *Etcd) watch() {
 // and while ctx allows; watches of clients that are still connected are broken
 // off.
 func (e *Etcd) Close(ctx context.Context) error {
+	e.closing.Store(true)
 	e.end(nil)
 	e.watching.Wait()
 	done := make(chan struct{})
