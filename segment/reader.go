@@ -27,11 +27,12 @@ type Reader struct {
 	info Info
 	l    ledgerReader
 	next int64
-	run  *run
+	run  *run // of the call that is busy; of Close, if none is
 
 	mu     sync.Mutex // guards what follows
+	busy   bool
 	closed bool
-	cancel context.CancelFunc // of the call that waits
+	cancel context.CancelFunc // of what the busy call waits for
 }
 
 // OpenReader opens a segment of List without fencing it. It fails with
@@ -58,8 +59,31 @@ func (r *Reader) Closed() bool { return r.l.Closed() }
 
 // SeekTo makes entry the next that Next gives; the first is 0.
 func (r *Reader) SeekTo(entry int64) {
+	if !r.enter() {
+		return
+	}
+	defer r.exit()
 	r.stopRun()
 	r.next = max(entry, 0)
+}
+
+// enter begins a call that uses the run; false once the reader is closed.
+func (r *Reader) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = !r.closed
+	return r.busy
+}
+
+// exit ends the call. A Close that came meanwhile left the run to it.
+func (r *Reader) exit() {
+	r.mu.Lock()
+	r.busy = false
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		r.stopRun()
+	}
 }
 
 // Ready reports whether Next has an entry that needs no waiting for a writer.
@@ -75,6 +99,10 @@ func (r *Reader) Decode(it *record.Iterator, e Entry) {
 // may follow in the stream. The payload is valid until the next call. If ctx
 // ends, Next can be called again.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
+	if !r.enter() {
+		return Entry{}, r.s.wrap(fmt.Sprintf("read segment %d", r.info.Segment), stream.ErrClosed)
+	}
+	defer r.exit()
 	e, err := r.nextEntry(ctx)
 	if err != nil {
 		if err == io.EOF {
@@ -165,7 +193,7 @@ func (r *Reader) closedOr(ctx context.Context, err error) error {
 // Close ends the reader; a Next that waits fails with stream.ErrClosed.
 func (r *Reader) Close() error {
 	r.mu.Lock()
-	cancel, was := r.cancel, r.closed
+	cancel, was, busy := r.cancel, r.closed, r.busy
 	r.closed = true
 	r.mu.Unlock()
 	if was {
@@ -173,6 +201,9 @@ func (r *Reader) Close() error {
 	}
 	if cancel != nil {
 		cancel()
+	}
+	if !busy {
+		r.stopRun()
 	}
 	return MapError(r.l.Close())
 }
