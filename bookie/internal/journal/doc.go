@@ -19,6 +19,9 @@
 // the body). The LSN in each of them is the position, so bytes of an earlier
 // life of a recycled file, or bytes at the wrong place, never pass for good.
 //
+// The header of a file is written together with its first group, but for the
+// one that a start begins with, which is synced before anything is taken.
+//
 // A crash can leave: a torn last group, any of its 4096 B blocks missing;
 // a prepared file whose header is still that of its former life; a file that
 // is listed under an old name. Groups are written one after another, each

@@ -88,6 +88,7 @@ type Journal struct {
 	file     vfs.File
 	fileSize int64
 	header   fileHeader
+	begun    bool // the header is written
 
 	// Set by Open and Replay, for Start.
 	unstarted []fileInfo // files whose header is not theirs
@@ -271,7 +272,7 @@ func (j *Journal) write(g *group) (int, error) {
 		}
 		off = blockSize
 	}
-	if off == blockSize {
+	if !j.begun {
 		// The header goes with the first group: until then the file is unused.
 		if err := j.writeHeader(); err != nil {
 			return 0, err
@@ -292,6 +293,7 @@ func (j *Journal) writeHeader() error {
 	if _, err := j.file.WriteAt(block[:blockSize], 0); err != nil {
 		return fmt.Errorf("write header of journal file %d: %w", j.header.seq, err)
 	}
+	j.begun = true
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.files = append(j.files, fileInfo{name: fileName(j.header.seq), header: j.header, size: j.fileSize})
@@ -305,7 +307,7 @@ func (j *Journal) roll(start LSN) error {
 		return err
 	}
 	old := j.file
-	j.file, j.fileSize = f, size
+	j.file, j.fileSize, j.begun = f, size, false
 	j.header = fileHeader{seq: j.header.seq + 1, start: start, prevSeq: j.header.seq, prevEnd: start}
 	if err := old.Close(); err != nil {
 		return fmt.Errorf("close journal file %d: %w", j.header.seq-1, err)

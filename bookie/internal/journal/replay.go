@@ -299,8 +299,9 @@ func (j *Journal) Start() error {
 			return err
 		}
 	}
-	// A torn group of a file that was never synced can have used LSNs that no
-	// header tells of; they lie less than a file and a group above the rest.
+	// The torn first group of a file that the journal was rolling to can have
+	// used LSNs that no header tells of; they lie less than a file and a group
+	// above the rest.
 	start = alignUp(start) + LSN(size) + bodySizeMax
 	if err := j.pool.give(j.unstarted); err != nil {
 		return fmt.Errorf("journal %s: %w", j.o.Dir, err)
@@ -312,6 +313,14 @@ func (j *Journal) Start() error {
 	}
 	j.file, j.fileSize = f, size
 	j.header = fileHeader{seq: seq + 1, start: start, prevSeq: prevSeq, prevEnd: j.end}
+	// This header is synced now, or the next start would take the same LSNs.
+	if err := j.writeHeader(); err != nil {
+		return errors.Join(err, j.file.Close(), j.pool.close())
+	}
+	if err := j.file.Sync(); err != nil {
+		err = fmt.Errorf("sync journal file %d: %w", j.header.seq, err)
+		return errors.Join(err, j.file.Close(), j.pool.close())
+	}
 	j.cur.reset(start)
 	j.synced = start
 	j.stopped = make(chan struct{})

@@ -1,0 +1,5 @@
+//go:build !race
+
+package bookie
+
+const defaultStride = 1
