@@ -113,3 +113,5 @@ func numbers(first, n int) []string {
 	return out
 }
 
+// bgNow is a context for producers that the test does not wait for.
+func bgNow() context.Context { return context.Background() }

@@ -382,4 +382,3 @@ func TestReaderOptions(t *testing.T) {
 	_, err = st.Reader(bg(t), stream.First(), readers.Prefetch(-1))
 	require.ErrorContains(t, err, "PrefetchBytes -1")
 }
-
