@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -21,6 +22,7 @@ type session struct {
 	alive time.Time     // when the last keep-alive that was answered had been sent
 	stop  context.CancelFunc
 	done  chan struct{}
+	gone  atomic.Bool // the lease is known to have ended at the server
 }
 
 func (h *session) ID() metadata.SessionID { return metadata.SessionID(h.id) }
@@ -125,11 +127,15 @@ func (h *session) renew(ctx context.Context) error {
 // Close revokes the lease. A lease that is gone already is success.
 func (h *session) Close(ctx context.Context) error {
 	h.Abandon()
+	if h.gone.Load() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, h.s.opts.RequestTimeout)
 	defer cancel()
 	for {
 		_, err := h.s.cli.Revoke(ctx, h.id)
 		if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			h.gone.Store(true)
 			return nil
 		}
 		if ctx.Err() != nil || h.s.ctx.Err() != nil {

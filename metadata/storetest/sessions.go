@@ -117,6 +117,7 @@ var sessionRules = []rule{
 		s.do(st, metadata.Create("/e", nil).WithSession(ses.ID()))
 		require.NoError(s.T, st.Close())
 		s.closed(ses.Done(), "session of a closed store")
+		require.NoError(s.T, ses.Close(s.ctx))
 		s.absent(other, "/e")
 	}},
 	{"a session of nobody cannot own a node", func(s suite) {
