@@ -103,6 +103,23 @@ func TestReaderCallersContexts(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// TestReaderCloseInTheMiddle: a reader that is closed between two entries
+// leaves no goroutine; TestMain looks.
+func TestReaderCloseInTheMiddle(t *testing.T) {
+	w := newWorld(t)
+	s := w.create("s")
+	sw := start(t, claim(t, s), 1)
+	for range 10 {
+		mustPut(t, sw, rec{txid: 1, payload: "a"})
+	}
+	r := openLast(t, s)
+	next(t, r)
+	require.NoError(t, r.Close())
+	_, err := r.Next(t.Context())
+	require.ErrorIs(t, err, stream.ErrClosed)
+	r.SeekTo(0)
+}
+
 func TestReaderCloseEndsAWait(t *testing.T) {
 	w := newWorld(t)
 	s := w.create("s")
