@@ -131,6 +131,45 @@ func benchmarkAdd(b *testing.B, window, payload int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "adds/s")
 }
 
+// BenchmarkAddThree is three bookies that all get each entry, 1,000 of 1 KiB
+// outstanding: the servers of a ledger with three copies, and a raw client.
+func BenchmarkAddThree(b *testing.B) {
+	const copies, window = 3, 1000
+	conns := make([]net.Conn, copies)
+	for i := range conns {
+		conns[i] = tcpBookie(b)
+	}
+	batch := newFrameBatch(1024, window)
+	b.ReportAllocs()
+	b.ResetTimer()
+	cpu := cpuTime(b)
+	answers := make(chan int, copies)
+	for _, nc := range conns {
+		go func() {
+			fr := wire.NewFrameReader(nc)
+			for done := 0; done < b.N; {
+				n := readAnswers(b, fr)
+				done += n
+				answers <- n
+			}
+		}()
+	}
+	for sent, done := 0, 0; done < copies*b.N; {
+		if n := min(window-(sent-done/copies), b.N-sent); n > 0 {
+			buf := batch.next(sent, n)
+			for _, nc := range conns {
+				_, err := nc.Write(buf)
+				require.NoError(b, err)
+			}
+			sent += n
+		}
+		done += <-answers
+	}
+	b.StopTimer()
+	b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "adds/s")
+}
+
 // BenchmarkRead reads warm entries of 1 KiB in order, one a request with 256
 // requests outstanding, or in batches of up to 256 KiB with 2 outstanding.
 func BenchmarkRead(b *testing.B) {

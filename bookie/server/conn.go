@@ -77,6 +77,7 @@ func (c *conn) run() {
 	writer.Wait()
 	c.fail(nil)
 	c.dropPolls()
+	c.resume() // workers drop what is left
 	c.out.close()
 	if c.s.opts.Events.Closed != nil {
 		c.s.opts.Events.Closed(c.remote, c.err)
@@ -96,6 +97,7 @@ func (c *conn) fail(err error) {
 		return
 	}
 	if err != nil {
+		c.s.m.broken.Inc()
 		c.s.log.Info("connection closed", zap.String("remote", c.remote), zap.Error(err))
 	}
 	c.nc.Close()
@@ -180,12 +182,14 @@ type batch struct {
 	v2adds, v3adds []bookie.Add
 	reads, syncs   []task
 	answers        []byte // of requests that need no work
+	ops            [wire.OpBatchRead + 1]int
 }
 
 // handOver passes the batch on and empties it. Adds go first: a read that
 // follows an add on the wire finds it handed over.
 func (c *conn) handOver() {
 	b := &c.batch
+	c.s.m.count(&b.ops)
 	work := len(b.v2adds) + len(b.v3adds) + len(b.reads) + len(b.syncs)
 	c.pending.Add(int64(work))
 	if len(b.v2adds) > 0 {
@@ -248,16 +252,38 @@ func (c *conn) writeLoop() {
 				return
 			}
 		}
-		c.writeSince.Store(time.Now().UnixNano())
-		n, err := c.writeChunks(chunks)
-		c.writeSince.Store(0)
-		if c.out.sent(n) {
-			c.reads.pool.resume(&c.reads)
-			c.syncs.pool.resume(&c.syncs)
-		}
-		if err != nil {
+		if err := c.write(chunks); err != nil {
 			c.fail(fmt.Errorf("write: %w", err))
 			return
 		}
 	}
+}
+
+// write sends chunks, in one system call unless they are very large: the
+// janitor measures each call.
+func (c *conn) write(chunks []*[]byte) error {
+	for len(chunks) > 0 {
+		k, size := 0, 0
+		for k < len(chunks) && (k == 0 || size+len(*chunks[k]) <= writeMax) {
+			size += len(*chunks[k])
+			k++
+		}
+		c.writeSince.Store(time.Now().UnixNano())
+		n, err := c.writeChunks(chunks[:k])
+		c.writeSince.Store(0)
+		if c.out.sent(n) {
+			c.resume()
+		}
+		if err != nil {
+			return err
+		}
+		chunks = chunks[k:]
+	}
+	return nil
+}
+
+// resume gives the connection's tasks their turn again.
+func (c *conn) resume() {
+	c.reads.pool.resume(&c.reads)
+	c.syncs.pool.resume(&c.syncs)
 }

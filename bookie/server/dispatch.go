@@ -16,12 +16,13 @@ func (c *conn) decodeV2(frame []byte) error {
 		return err
 	}
 	b := &c.batch
+	b.ops[r.Op]++
 	if r.Op == wire.OpAuth {
 		return c.authV2(&r)
 	}
 	if r.BadVersion() {
 		t := task{op: r.Op, version: r.Version, ledger: r.Ledger, entry: r.Entry, requestID: r.RequestID}
-		b.answers = t.appendRefusalV2(b.answers, bk.StatusBadVersion)
+		b.answers = t.appendStatusV2(b.answers, bk.StatusBadVersion)
 		return nil
 	}
 	switch r.Op {
@@ -35,8 +36,8 @@ func (c *conn) decodeV2(frame []byte) error {
 	return nil
 }
 
-// appendRefusalV2 appends an answer that carries nothing but a status.
-func (t *task) appendRefusalV2(dst []byte, s bk.Status) []byte {
+// appendStatusV2 appends an answer that carries nothing but a status.
+func (t *task) appendStatusV2(dst []byte, s bk.Status) []byte {
 	switch t.op {
 	case wire.OpAdd:
 		return wire.AppendAddAnswer(dst, t.version, s, t.ledger, t.entry)
@@ -55,12 +56,13 @@ func (c *conn) decodeV3(frame []byte) error {
 	}
 	b := &c.batch
 	op := wire.Op(r.Header.GetOperation())
+	b.ops[op]++
 	if !op.InV3() {
 		// Known, but nobody implements it: the header goes back as it came.
 		return c.answerNow(&bkpb.Response{Header: r.Header, Status: bkpb.StatusCode_EBADREQ.Enum()})
 	}
 	if r.Header.GetVersion() != bkpb.ProtocolVersion_VERSION_THREE {
-		b.answers = appendRefusalV3(b.answers, r, bk.StatusBadVersion)
+		b.answers = appendStatusV3(b.answers, r, bk.StatusBadVersion)
 		return nil
 	}
 	switch op {
@@ -109,9 +111,9 @@ func responseTo(r *bkpb.Request, s bk.Status) *bkpb.Response {
 
 func v3Status(s bk.Status) *bkpb.StatusCode { return bkpb.StatusCode(s.V3()).Enum() }
 
-// appendRefusalV3 appends the answer to r that carries nothing but a status
+// appendStatusV3 appends the answer to r that carries nothing but a status
 // and the ids of the request. A sub-message that is not there counts as zeros.
-func appendRefusalV3(dst []byte, r *bkpb.Request, s bk.Status) []byte {
+func appendStatusV3(dst []byte, r *bkpb.Request, s bk.Status) []byte {
 	m := responseTo(r, s)
 	status := m.Status
 	switch wire.Op(r.Header.GetOperation()) {
@@ -155,14 +157,14 @@ func mustAppendV3(dst []byte, m *bkpb.Response) []byte {
 func (w *worker) answerV3(t *task, m *bkpb.Response) {
 	out, err := wire.AppendV3(*w.buf, m)
 	if err != nil {
-		out = appendRefusalV3(*w.buf, t.v3, bk.StatusBadRequest)
+		out = appendStatusV3(*w.buf, t.v3, bk.StatusBadRequest)
 	}
 	*w.buf = out
 	w.n++
 }
 
-// refuseV3 appends an answer of nothing but a status.
-func (w *worker) refuseV3(t *task, s bk.Status) {
-	*w.buf = appendRefusalV3(*w.buf, t.v3, s)
+// statusV3 appends an answer of nothing but a status and the ids asked for.
+func (w *worker) statusV3(t *task, s bk.Status) {
+	*w.buf = appendStatusV3(*w.buf, t.v3, s)
 	w.n++
 }

@@ -44,7 +44,7 @@ const deferredSync = 1
 func (c *conn) addV3(r *bkpb.Request) {
 	b, a := &c.batch, r.AddRequest
 	if len(a.GetBody()) < bk.MinBodySize {
-		b.answers = appendRefusalV3(b.answers, r, bk.StatusBadRequest)
+		b.answers = appendStatusV3(b.answers, r, bk.StatusBadRequest)
 		return
 	}
 	var flags bookie.AddFlags

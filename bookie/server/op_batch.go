@@ -26,7 +26,7 @@ func doBatchRead(w *worker, _ *conn, t *task) {
 		s = w.appendBatch(t)
 	}
 	if s != bk.StatusOK {
-		*w.buf = t.appendRefusalV2(*w.buf, s)
+		*w.buf = t.appendStatusV2(*w.buf, s)
 	}
 	w.n++
 }

@@ -10,5 +10,5 @@ import (
 func doForce(w *worker, _ *conn, t *task) {
 	ctx, cancel := context.WithTimeout(w.s.ctx, w.s.opts.OpTimeout)
 	defer cancel()
-	w.refuseV3(t, w.s.store.Force(ctx, bk.LedgerID(t.v3.ForceLedgerRequest.GetLedgerId())))
+	w.statusV3(t, w.s.store.Force(ctx, bk.LedgerID(t.v3.ForceLedgerRequest.GetLedgerId())))
 }

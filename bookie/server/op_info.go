@@ -22,7 +22,7 @@ func doInfo(w *worker, _ *conn, t *task) {
 		total, free, err := w.s.store.Info()
 		if err != nil {
 			w.s.log.Warn("cannot tell the size of the ledger disks", zap.Error(err))
-			w.refuseV3(t, bk.StatusIO)
+			w.statusV3(t, bk.StatusIO)
 			return
 		}
 		if requested&infoTotalCapacity != 0 {

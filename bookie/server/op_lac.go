@@ -14,7 +14,7 @@ const lacBodyMin = 16
 func (c *conn) writeLAC(r *bkpb.Request) {
 	b := &c.batch
 	if len(r.WriteLacRequest.GetBody()) < lacBodyMin {
-		b.answers = appendRefusalV3(b.answers, r, bk.StatusBadRequest)
+		b.answers = appendStatusV3(b.answers, r, bk.StatusBadRequest)
 		return
 	}
 	b.syncs = append(b.syncs, task{do: doWriteLAC, v3: r})
@@ -26,7 +26,7 @@ func doWriteLAC(w *worker, _ *conn, t *task) {
 	q := t.v3.WriteLacRequest
 	ctx, cancel := context.WithTimeout(w.s.ctx, w.s.opts.OpTimeout)
 	defer cancel()
-	w.refuseV3(t, w.s.store.WriteLAC(ctx, bk.BodyLedger(q.GetBody()), q.GetMasterKey(), q.GetBody()))
+	w.statusV3(t, w.s.store.WriteLAC(ctx, bk.BodyLedger(q.GetBody()), q.GetMasterKey(), q.GetBody()))
 }
 
 // doReadLAC answers with the explicit LAC and the last entry, those there are.

@@ -11,7 +11,7 @@ func doListEntries(w *worker, _ *conn, t *task) {
 	l := t.v3.GetListOfEntriesOfLedgerRequest.GetLedgerId()
 	ids, s := w.s.store.Entries(bk.LedgerID(l))
 	if s != bk.StatusOK {
-		w.refuseV3(t, s)
+		w.statusV3(t, s)
 		return
 	}
 	m := responseTo(t.v3, bk.StatusOK)

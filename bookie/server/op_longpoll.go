@@ -29,10 +29,10 @@ func doLongPoll(w *worker, c *conn, t *task) {
 	lac, s := w.s.store.LAC(t.ledger)
 	switch {
 	case s != bk.StatusOK:
-		w.refuseV3(t, s)
+		w.statusV3(t, s)
 		return
 	case piggyback(q) && t.entry != bk.InvalidEntryID:
-		w.refuseV3(t, bk.StatusBadRequest)
+		w.statusV3(t, bk.StatusBadRequest)
 		return
 	}
 	previous := bk.EntryID(q.GetPreviousLac())
@@ -42,7 +42,7 @@ func doLongPoll(w *worker, c *conn, t *task) {
 	}
 	if w.s.longPolls.Add(1) > int64(w.s.opts.LongPollsMax) {
 		w.s.longPolls.Add(-1)
-		w.refuseV3(t, bk.StatusTooManyRequests)
+		w.statusV3(t, bk.StatusTooManyRequests)
 		return
 	}
 	p := &longPoll{c: c, t: *t}
@@ -122,7 +122,7 @@ func (w *worker) answerLongPoll(t *task, woken bool) {
 	}
 	lac, s := w.s.store.LAC(t.ledger)
 	if s != bk.StatusOK {
-		w.refuseV3(t, s)
+		w.statusV3(t, s)
 		return
 	}
 	answer := &bkpb.ReadResponse{MaxLac: (*int64)(&lac)}
@@ -133,7 +133,7 @@ func (w *worker) answerLongPoll(t *task, woken bool) {
 		case s == bk.StatusOK:
 			w.body, e, answer.Body = body, next, body
 		case !s.Missing():
-			w.refuseV3(t, s)
+			w.statusV3(t, s)
 			return
 		}
 		if woken {

@@ -35,7 +35,7 @@ func doReadV2(w *worker, _ *conn, t *task) {
 		s = w.appendReadV2(t)
 	}
 	if s != bk.StatusOK {
-		*w.buf = t.appendRefusalV2(*w.buf, s)
+		*w.buf = t.appendStatusV2(*w.buf, s)
 	}
 	w.n++
 }
@@ -92,7 +92,7 @@ func (c *conn) readV3(r *bkpb.Request) {
 func doReadV3(w *worker, _ *conn, t *task) {
 	if t.fence {
 		if s := w.fence(t.ledger, t.key); s != bk.StatusOK {
-			w.refuseV3(t, s)
+			w.statusV3(t, s)
 			return
 		}
 	}
@@ -104,7 +104,7 @@ func doReadV3(w *worker, _ *conn, t *task) {
 func (w *worker) answerReadV3(t *task) {
 	body, s := w.read(t.ledger, t.entry, w.body[:0])
 	if s != bk.StatusOK {
-		w.refuseV3(t, s)
+		w.statusV3(t, s)
 		return
 	}
 	w.body = body
@@ -112,7 +112,7 @@ func (w *worker) answerReadV3(t *task) {
 	if !t.fence {
 		lac, s := w.s.store.LAC(t.ledger)
 		if s != bk.StatusOK {
-			w.refuseV3(t, s)
+			w.statusV3(t, s)
 			return
 		}
 		q.MaxLac = (*int64)(&lac)

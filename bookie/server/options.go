@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -20,8 +21,9 @@ type Options struct {
 	SyncWorkers   int           // goroutines that wait for the journal; 32
 	OpTimeout     time.Duration // limit for a fence, a LAC write or a force; 30 s
 
-	Logger *zap.Logger
-	Events Events
+	Logger     *zap.Logger
+	Registerer prometheus.Registerer
+	Events     Events
 }
 
 // Events are called as things happen; nil ones are skipped. None may block.

@@ -13,6 +13,7 @@ import (
 const (
 	chunkSize    = 16 << 10 // a new chunk
 	chunkCopyMax = 8 << 10  // answers up to this size are copied to the last chunk, larger ones become a chunk
+	writeMax     = 1 << 20  // answers in one write, unless a single chunk is larger
 	chunkPoolMax = 1 << 20  // a chunk that has grown beyond is left to the garbage collector
 )
 

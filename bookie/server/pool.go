@@ -33,9 +33,9 @@ type task struct {
 // refuse appends the answer to a task that there is no room for.
 func (t *task) refuse(dst []byte) []byte {
 	if t.v3 != nil {
-		return appendRefusalV3(dst, t.v3, bk.StatusTooManyRequests)
+		return appendStatusV3(dst, t.v3, bk.StatusTooManyRequests)
 	}
-	return t.appendRefusalV2(dst, bk.StatusTooManyRequests)
+	return t.appendStatusV2(dst, bk.StatusTooManyRequests)
 }
 
 // lane is the queue of one connection at a pool; pool.mu guards it.
@@ -158,6 +158,14 @@ func (p *pool) next(dst []task) (*lane, []task) {
 	}
 }
 
+// giveBack puts tasks that were taken and not done in front of the others.
+func (p *pool) giveBack(l *lane, tasks []task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.tasks = append(append(make([]task, 0, len(tasks)+l.waiting()), tasks...), l.tasks[l.head:]...)
+	l.head = 0
+}
+
 func (p *pool) finished(l *lane) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,24 +207,35 @@ func (w *worker) run() {
 		if l, w.tasks = w.pool.next(w.tasks[:0]); l == nil {
 			return
 		}
-		for i := range w.tasks {
-			t := &w.tasks[i]
-			if l.c.isDead() {
-				w.n++ // nobody is left to answer
-				t.abandon(w.s)
-				continue
-			}
-			if w.buf == nil {
-				w.buf = w.s.chunks.Get().(*[]byte)
-			}
-			t.do(w, l.c, t)
-			if len(*w.buf) >= turnBytes {
-				w.flush(l.c)
-			}
-		}
+		w.turn(l)
 		w.flush(l.c)
 		clear(w.tasks)
 		w.pool.finished(l)
+	}
+}
+
+// turn does the tasks that were taken from a lane, as long as its outbox is
+// not full.
+func (w *worker) turn(l *lane) {
+	for i := range w.tasks {
+		t := &w.tasks[i]
+		if l.c.isDead() {
+			w.n++ // nobody is left to answer
+			t.abandon(w.s)
+			continue
+		}
+		if w.buf == nil {
+			w.buf = w.s.chunks.Get().(*[]byte)
+		}
+		t.do(w, l.c, t)
+		if len(*w.buf) < turnBytes {
+			continue
+		}
+		w.flush(l.c)
+		if l.c.out.full() {
+			w.pool.giveBack(l, w.tasks[i+1:])
+			return
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type Server struct {
 	store Store
 	opts  Options
 	log   *zap.Logger
+	m     *metrics
 	reads *pool
 	syncs *pool
 
@@ -52,6 +53,10 @@ func New(store Store, o Options) (*Server, error) {
 	s := &Server{
 		store: store, opts: o, log: o.Logger.Named("server"),
 		conns: make(map[*conn]struct{}), listeners: make(map[net.Listener]struct{}),
+	}
+	var err error
+	if s.m, err = newMetrics(s, o.Registerer); err != nil {
+		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.chunks.New = func() any {
@@ -133,6 +138,7 @@ func (s *Server) start(nc net.Conn) {
 	case full:
 		nc.Close()
 		s.log.Warn("connection refused: limit reached", zap.String("remote", c.remote), zap.Int("limit", s.opts.ConnsMax))
+		s.m.refused.Inc()
 		if s.opts.Events.Refused != nil {
 			s.opts.Events.Refused(c.remote)
 		}
@@ -206,6 +212,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.reads.close()
 	s.syncs.close()
 	s.background.Wait()
+	s.m.unregister()
 	return err
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
@@ -177,6 +179,45 @@ func TestSlowReaderOfAnswers(t *testing.T) {
 	})
 }
 
+// countedReads counts the entries that are read.
+type countedReads struct {
+	server.Store
+	n atomic.Int64
+}
+
+func (c *countedReads) Read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Status) {
+	c.n.Add(1)
+	return c.Store.Read(l, e, dst)
+}
+
+// Large answers that nobody reads are not even made, beyond the limit.
+func TestOutboxBoundsWorkInOneTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, server.Options{})
+		require.Equal(t, bk.StatusOK, r.dial().askV2(addFrame(1, 0, make([]byte, 1<<20))).Status)
+		counted := &countedReads{Store: r.b}
+		require.NoError(t, r.srv.Close())
+		synctest.Wait()
+		r.srv = serve(t, r.net, counted, server.Options{OutBytesMax: 64 << 10})
+		defer func() { require.NoError(t, r.srv.Close()) }()
+		c := r.dial()
+		const asked = 60
+		for i := range asked {
+			c.send(wire.AppendBatchReadRequest(nil, wire.BatchRead{Ledger: 1, RequestID: int64(i), MaxCount: 1}))
+		}
+		synctest.Wait()
+		require.Less(t, counted.n.Load(), int64(8))
+		seen := map[int64]bool{}
+		for range asked {
+			var a wire.Response
+			require.NoError(t, wire.DecodeResponse(&a, c.frame()[wire.LengthSize:]))
+			require.Equal(t, bk.StatusOK, a.Status)
+			seen[a.RequestID] = true
+		}
+		require.Len(t, seen, asked)
+	})
+}
+
 // A peer that is slow but reads gets every answer.
 func TestBackPressureLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -291,4 +332,32 @@ func TestListEntries(t *testing.T) {
 	a, err := wire.DecodeAvailability(m.GetListOfEntriesOfLedgerResponse.AvailabilityOfEntriesOfLedger)
 	require.NoError(t, err)
 	require.Equal(t, []bk.EntryID{0, 1, 2, 5, 6, 9}, slices.Collect(a.All()))
+}
+
+// Requests are counted by operation, and the metrics go with the server.
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	r := newRig(t, server.Options{Registerer: reg})
+	c := r.dial()
+	require.Equal(t, bk.StatusOK, c.askV2(addFrame(1, 0, []byte("x"))).Status)
+	require.Equal(t, bk.StatusOK, c.askV2(wire.AppendReadRequest(nil, 0, 1, 0, nil)).Status)
+	_, err := server.New(r.b, server.Options{Registerer: reg})
+	require.ErrorContains(t, err, "server metrics")
+	require.Equal(t, 1.0, gathered(t, reg)["loglode_bookie_server_connections"])
+	require.Equal(t, 2.0, gathered(t, reg)["loglode_bookie_server_requests_total"])
+	require.NoError(t, r.srv.Close())
+	require.Empty(t, gathered(t, reg))
+}
+
+// gathered sums each metric over its labels.
+func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	sums := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			sums[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sums
 }
