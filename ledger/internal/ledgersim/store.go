@@ -80,7 +80,9 @@ func (s *sim) cas(l *ledger, version int, m quorum.Metadata, who string) bool {
 	s.checkTransition(l, m, who)
 	l.version++
 	l.meta = m
-	s.tracef("L%d v%d %s by %s", l.n, l.version, metaString(m), who)
+	if s.opts.Trace != nil {
+		s.tracef("L%d v%d %s by %s", l.n, l.version, metaString(m), who)
+	}
 	return true
 }
 
@@ -164,7 +166,9 @@ func (c *client) createLedger(version int, done func(*ledger)) {
 		s.ledgers = append(s.ledgers, made)
 		s.list.version++
 		s.stats.Ledgers++
-		s.tracef("L%d created by %s %s", made.n, c.name, metaString(made.meta))
+		if s.opts.Trace != nil {
+			s.tracef("L%d created by %s %s", made.n, c.name, metaString(made.meta))
+		}
 	}, func(known bool) {
 		if !known { // whether it happened or not: the next attempt reads the list
 			made = nil

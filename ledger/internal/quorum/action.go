@@ -38,7 +38,8 @@ const (
 	// core last learned (at construction, by Updated, or by Conflict). Answer
 	// with exactly one of Updated, Conflict, UpdateFailed. When the outcome is
 	// unknown, read back and answer Conflict with what is stored: the core
-	// finds its own write in it (rule 48).
+	// finds its own write in it (rule 48). Metadata may be what is stored
+	// already: it is to be written all the same, to get a new version.
 	ActUpdate
 
 	// ActFinished: the core is done, Err says how it ended. Nothing follows.

@@ -117,6 +117,18 @@ func (w *Writer) NoBookies(err error) {
 		}
 	}
 	w.failing = 0
+	w.resume()
+}
+
+// resume lets completions go on with the ensemble as it is. A change whose
+// outcome was not known must not be applied behind their back, for it names
+// other bookies for these entries: then the metadata are first written once
+// more as they are, which voids every earlier compare-and-set (rule 48).
+func (w *Writer) resume() {
+	if w.unsettled {
+		w.update(updateChange, w.meta)
+		return
+	}
 	w.blocked = false
 	w.advance()
 }
@@ -160,6 +172,7 @@ func (w *Writer) Updated() {
 		return
 	}
 	w.meta = w.want
+	w.unsettled = false
 	switch {
 	case kind == updateClose:
 		w.finish(nil)
@@ -207,6 +220,7 @@ func (w *Writer) conflictOpen(fresh Metadata) {
 		return
 	}
 	w.meta = fresh
+	w.unsettled = slices.Equal(fresh.Last().Ensemble, w.Ensemble())
 	if w.phase == phaseClosing {
 		w.writeClose()
 		return
@@ -262,6 +276,5 @@ func (w *Writer) adopt(ens []bk.BookieID) {
 		w.startChange()
 		return
 	}
-	w.blocked = false
-	w.advance()
+	w.resume()
 }

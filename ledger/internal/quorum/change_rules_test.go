@@ -400,3 +400,44 @@ func TestRule23_EmptyLedgerClosesAtMinusOne(t *testing.T) {
 	w.Close()
 	require.True(t, w.Actions()[1].Metadata.Equal(closedMeta(openMeta("b0", "b1", "b2"), bk.InvalidEntryID, 0)))
 }
+
+// A change whose outcome is unknown may be applied at any later time. Found by
+// ledgersim: the writer went on with the old ensemble, then the write arrived
+// and named other bookies for what it had acknowledged.
+func TestRule48_GoingOnAfterAnUnknownChangeFirstVoidsIt(t *testing.T) {
+	old := openMeta("b0", "b1", "b2")
+	start := func(t *testing.T) *writer {
+		w := newTestWriter(t, WriterConfig{Policy: ReplaceOrGoOn})
+		w.push(1)
+		w.ack(0, 0, 1)
+		w.push(1)
+		w.fail(1, 2, bk.ErrTimeout)
+		w.one(ActPick)
+		require.NoError(t, w.Replace([]Pick{{Pos: 2, Bookie: "b3"}}))
+		w.one(ActUpdate)
+		w.ack(1, 0, 1)
+		w.Conflict(old) // not applied, or not yet
+		w.one(ActPick)
+		w.NoBookies(errors.New("b3 is gone"))
+		require.Equal(t, bk.EntryID(0), w.LAC(), "nothing completes yet")
+		require.True(t, w.one(ActUpdate).Metadata.Equal(old), "the same again, for a new version")
+		return w
+	}
+	t.Run("the write comes first", func(t *testing.T) {
+		w := start(t)
+		changed := openMeta("b0", "b1", "b2")
+		changed.Segments = append(changed.Segments, Segment{First: 1, Ensemble: []bk.BookieID{"b0", "b1", "b3"}})
+		w.Conflict(changed)
+		require.Equal(t, []string{"1@2=b3"}, sends(w.Actions()))
+		require.Equal(t, bk.EntryID(1), w.LAC())
+	})
+	t.Run("unknown again", func(t *testing.T) {
+		w := start(t)
+		w.Conflict(old)
+		require.Equal(t, bk.EntryID(0), w.LAC())
+		w.one(ActUpdate)
+		w.Updated()
+		require.Equal(t, bk.EntryID(1), w.LAC())
+		w.quiet()
+	})
+}

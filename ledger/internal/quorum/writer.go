@@ -99,10 +99,15 @@ type Writer struct {
 	picking  bool       // ActPick is out
 	updating updateKind // ActUpdate is out
 	want     Metadata   // what it asks for
-	failing  int        // positions with failed set
-	avoid    []bk.BookieID
-	ask      []int // positions ActPick asks for
-	changed  []int // scratch of adopt
+
+	// unsettled: an ActUpdate came back by Conflict and what is stored did not
+	// move, so that write may still be under way and be applied later.
+	unsettled bool
+
+	failing int // positions with failed set
+	avoid   []bk.BookieID
+	ask     []int // positions ActPick asks for
+	changed []int // scratch of adopt
 
 	forces  []force
 	forceID uint32
