@@ -157,28 +157,23 @@ func (o *op) replyDone() {
 		o.reply(o.chunks[0].err)
 		return
 	}
-	items := make([]wire.WriteResponse, len(o.call.Data))
-	heads := make([]wire.ResponseHeader, len(o.call.Data))
-	texts := make([]string, len(o.call.Data))
-	list := make([]*wire.WriteResponse, len(o.call.Data))
-	i := 0
+	n := 0
 	for _, c := range o.chunks {
-		for k := range c.n {
-			items[i].Header = &heads[i]
-			if c.err != nil {
-				heads[i] = *wire.HeaderOf(c.err)
-			} else {
-				d := c.first
-				d.Slot += int64(k)
-				heads[i].Code = wire.Success
-				texts[i] = d.Base64()
-				items[i].Dlsn = &texts[i]
-			}
-			list[i] = &items[i]
-			i++
+		n += c.n
+	}
+	items := make([]wire.Item, 0, n)
+	for _, c := range o.chunks {
+		it := wire.Item{Code: wire.Success, DLSN: c.first}
+		if c.err != nil {
+			h := wire.HeaderOf(c.err)
+			it = wire.Item{Code: h.Code, Err: h.GetErrMsg()}
+		}
+		for range c.n {
+			items = append(items, it)
+			it.DLSN.Slot++
 		}
 	}
-	o.answer(&wire.Reply{Bulk: &wire.BulkWriteResponse{Header: &wire.ResponseHeader{Code: wire.Success}, WriteResponses: list}})
+	o.answer(&wire.Reply{Items: items})
 }
 
 // wholeCall tells the failures of a bulk's first item that stand for the whole

@@ -258,6 +258,7 @@ func (s *owned) write(ctx context.Context, o *op) {
 		data = data[n:]
 		s.w.GoBatch(s.ctx, rs, func(d stream.DLSN, err error) { o.done(i, d, err) })
 	}
+	o.call.Release() // the writer has copied the records
 	o.handedOver()
 }
 

@@ -46,16 +46,14 @@ func TestEveryMethod(t *testing.T) {
 
 	r = call(t, conn, bulk("s", "x", "", "z"))
 	require.Equal(t, wire.Success, r.Header().Code)
-	require.Len(t, r.Bulk.WriteResponses, 3)
-	for i, w := range r.Bulk.WriteResponses {
-		require.Equal(t, wire.Success, w.Header.Code)
-		d, err := stream.ParseDLSN(w.GetDlsn())
-		require.NoError(t, err)
-		require.Equal(t, stream.DLSN{Segment: 1, Entry: 1, Slot: int64(i)}, d)
+	require.Len(t, r.Items, 3)
+	for i, it := range r.Items {
+		require.NoError(t, it.Failure())
+		require.Equal(t, stream.DLSN{Segment: 1, Entry: 1, Slot: int64(i)}, it.DLSN)
 	}
 	r = call(t, conn, bulk("s"))
 	require.Equal(t, wire.Success, r.Header().Code)
-	require.Empty(t, r.Bulk.WriteResponses)
+	require.Empty(t, r.Items)
 
 	set := on(wire.WriteWithContext, "s")
 	yes := true

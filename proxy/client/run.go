@@ -237,12 +237,10 @@ func outcome(s *sent) error {
 		return s.err
 	case s.reply.Err != nil:
 		return s.reply.Err
-	case s.reply.Bulk == nil:
-		return wire.ErrProtocol
 	}
-	err := wire.ErrorOf(s.reply.Bulk.Header)
-	if items := s.reply.Bulk.WriteResponses; err == nil && len(items) > 0 {
-		err = wire.ErrorOf(items[0].Header)
+	err := wire.ErrorOf(s.reply.Header())
+	if items := s.reply.Items; err == nil && len(items) > 0 {
+		err = items[0].Failure()
 	}
 	return err
 }
@@ -256,34 +254,26 @@ func (w *Writer) acknowledge(s *sent) (int, error) {
 	if s.reply.Err != nil {
 		return 0, s.reply.Err
 	}
-	bulk := s.reply.Bulk
-	if bulk == nil {
-		return 0, fmt.Errorf("bulk answer without items: %w", wire.ErrProtocol)
-	}
-	if err := wire.ErrorOf(bulk.Header); err != nil {
+	if err := wire.ErrorOf(s.reply.Header()); err != nil {
 		return 0, err
 	}
-	if len(bulk.WriteResponses) != len(s.recs) {
-		return 0, fmt.Errorf("%d items for %d records: %w", len(bulk.WriteResponses), len(s.recs), wire.ErrProtocol)
+	items := s.reply.Items
+	if len(items) != len(s.recs) {
+		return 0, fmt.Errorf("%d items for %d records: %w", len(items), len(s.recs), wire.ErrProtocol)
 	}
-	ds := make([]stream.DLSN, 0, len(s.recs))
 	var failed error
-	for _, item := range bulk.WriteResponses {
-		if failed = wire.ErrorOf(item.Header); failed != nil {
+	n := 0
+	for n < len(items) {
+		if failed = items[n].Failure(); failed != nil {
 			break
 		}
-		d, err := stream.ParseDLSN(item.GetDlsn())
-		if err != nil {
-			failed = fmt.Errorf("answer of proxy %s: %w: %w", w.bound.addr, wire.ErrProtocol, err)
-			break
-		}
-		ds = append(ds, d)
+		n++
 	}
-	if n := len(ds); n > 0 {
-		w.acked, w.known = ds[n-1], true
-		w.settle(s.recs[:n], func(i int) stream.DLSN { return ds[i] }, nil)
+	if n > 0 {
+		w.acked, w.known = items[n-1].DLSN, true
+		w.settle(s.recs[:n], func(i int) stream.DLSN { return items[i].DLSN }, nil)
 	}
-	return len(ds), failed
+	return n, failed
 }
 
 // fatal tells failures after which trying again makes no sense.

@@ -26,7 +26,7 @@ func NewFrameReader(r io.Reader, max int) *FrameReader {
 	if max <= 0 {
 		max = FrameBytesMax
 	}
-	return &FrameReader{br: bufio.NewReaderSize(r, 64<<10), max: max}
+	return &FrameReader{br: bufio.NewReaderSize(r, 16<<10), max: max}
 }
 
 // Wait blocks until a frame has begun.
@@ -37,7 +37,10 @@ func (f *FrameReader) Wait() error {
 
 // Next gives the next message in a buffer of its own. io.EOF means that the
 // connection ended between frames.
-func (f *FrameReader) Next() ([]byte, error) {
+func (f *FrameReader) Next() ([]byte, error) { return f.next(nil) }
+
+// next is Next into a buffer if it is large enough.
+func (f *FrameReader) next(buf []byte) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(f.br, head[:]); err != nil {
 		return nil, fmt.Errorf("frame length: %w", err)
@@ -46,21 +49,24 @@ func (f *FrameReader) Next() ([]byte, error) {
 	if n <= 0 || n > f.max {
 		return nil, protocolErrorf("frame of %d bytes, want 1 to %d", n, f.max)
 	}
-	msg := make([]byte, 0, min(n, frameStep))
+	msg := buf[:0]
+	if cap(buf) < n {
+		msg = make([]byte, 0, min(n, frameStep))
+	}
 	for len(msg) < n {
 		if len(msg) == cap(msg) {
 			grown := make([]byte, len(msg), min(n, 4*len(msg)))
 			copy(grown, msg)
 			msg = grown
 		}
-		part := msg[len(msg):cap(msg)]
+		part := msg[len(msg):min(n, cap(msg))]
 		if _, err := io.ReadFull(f.br, part); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, fmt.Errorf("frame of %d bytes: %w", n, err)
 		}
-		msg = msg[:cap(msg)]
+		msg = msg[:len(msg)+len(part)]
 	}
 	return msg, nil
 }

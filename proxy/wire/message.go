@@ -144,8 +144,9 @@ func AppendReply(dst []byte, c *Call, r *Reply) ([]byte, error) {
 		if err := r.Err.Write(ctx, e); err != nil {
 			return dst, err
 		}
+	} else if e.messageHead(c.Name, thrift.REPLY, c.Seq); r.Items != nil {
+		e.items(r.Items)
 	} else {
-		e.messageHead(c.Name, thrift.REPLY, c.Seq)
 		if err := replyBody(c.Method, r).Write(ctx, e); err != nil {
 			return dst, err
 		}
@@ -199,6 +200,10 @@ func DecodeReply(msg []byte) (r *Reply, name string, seq int32, err error) {
 		r.Err = &ApplicationError{}
 		err = r.Err.Read(ctx, d)
 	case thrift.REPLY:
+		if methodOf(name) == WriteBulkWithContext {
+			err = d.bulkReply(r)
+			break
+		}
 		res := replyBody(methodOf(name), r)
 		if err = res.Read(ctx, d); err == nil {
 			err = r.fill(methodOf(name), res)
@@ -223,8 +228,6 @@ func (r *Reply) fill(m Method, res body) error {
 		r.Info = b.Success
 	case *idl.DistributedLogServiceHandshakeWithClientInfoResult:
 		r.Info = b.Success
-	case *idl.DistributedLogServiceWriteBulkWithContextResult:
-		r.Bulk = b.Success
 	case interface{ GetSuccess() *WriteResponse }:
 		r.Write = nil
 		if w, ok := res.(interface{ IsSetSuccess() bool }); ok && w.IsSetSuccess() {
@@ -233,7 +236,7 @@ func (r *Reply) fill(m Method, res body) error {
 	case empty:
 		return nil
 	}
-	if r.Info == nil && r.Bulk == nil && r.Write == nil {
+	if r.Info == nil && r.Write == nil {
 		return protocolErrorf("%s without a result", m)
 	}
 	return nil

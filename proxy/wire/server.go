@@ -64,6 +64,33 @@ type Peer struct {
 	pending []*Call    // not yet written out, in the order of arrival
 	ending  bool       // no more calls: the writer ends when pending is empty
 	broken  bool       // the connection is of no use: the writer ends now
+	free    [][]byte   // frames to use again
+}
+
+// Frames that a connection keeps to use again.
+const (
+	freeFrames     = 4
+	freeFrameBytes = 1 << 20 // larger ones are not kept
+)
+
+func (p *Peer) recycle(frame []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) < freeFrames && cap(frame) <= freeFrameBytes {
+		p.free = append(p.free, frame)
+	}
+}
+
+func (p *Peer) spare() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		return nil
+	}
+	b := p.free[n-1]
+	p.free = p.free[:n-1]
+	return b
 }
 
 // Addr is the peer's address.
@@ -121,7 +148,7 @@ func (p *Peer) read(ctx context.Context) error {
 		if err := p.deadline(ctx, p.o.FrameTimeout); err != nil {
 			return err
 		}
-		msg, err := fr.Next()
+		msg, err := fr.next(p.spare())
 		if err != nil {
 			return err
 		}
@@ -129,6 +156,7 @@ func (p *Peer) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.frame = msg
 		if !p.accept(c) {
 			return errors.Join(ctx.Err(), ErrConnClosed)
 		}

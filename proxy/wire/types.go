@@ -92,7 +92,18 @@ type Call struct {
 	Enabled bool
 
 	peer  *Peer  // of a call that ServeConn decoded
+	frame []byte // that Data points into; nil once released
 	reply *Reply // guarded by peer.mu
+}
+
+// Release gives the frame back to the connection: Data must not be used any
+// more. It may be called once the records are copied, or not at all.
+func (c *Call) Release() {
+	c.Data = nil
+	if c.frame != nil {
+		c.peer.recycle(c.frame)
+		c.frame = nil
+	}
 }
 
 // PayloadBytes is what the call's records weigh.
@@ -123,10 +134,13 @@ func (c *Call) Tried(addr string) bool {
 // method without a result.
 type Reply struct {
 	Write *WriteResponse
-	Bulk  *BulkWriteResponse
+	Bulk  *BulkWriteResponse // of a bulk call that failed whole
+	Items []Item             // of a bulk call otherwise, not nil
 	Info  *ServerInfo
 	Err   *ApplicationError
 }
+
+var success = ResponseHeader{Code: Success}
 
 // Header is the header of a write or bulk answer, nil for others.
 func (r *Reply) Header() *ResponseHeader {
@@ -135,6 +149,8 @@ func (r *Reply) Header() *ResponseHeader {
 		return r.Write.Header
 	case r.Bulk != nil:
 		return r.Bulk.Header
+	case r.Items != nil:
+		return &success
 	}
 	return nil
 }
