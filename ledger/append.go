@@ -65,7 +65,7 @@ func (w *Writer) admit(ctx context.Context, n int, block bool) error {
 			w.admitNext()
 			return bk.ErrLedgerClosed
 		}
-		if w.core.Pending() == 0 || w.core.PendingBytes()+int64(n) <= w.c.opts.BytesInFlight {
+		if w.core.Pending() == 0 || w.inFlight()+int64(n) <= w.c.opts.BytesInFlight {
 			if !first {
 				w.admitNext()
 			}
@@ -94,6 +94,13 @@ func (w *Writer) admit(ctx context.Context, n int, block bool) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// inFlight is what the adds that are not complete, and one more, take of the
+// limit: their payloads and what each adds to its payload. The caller holds mu.
+func (w *Writer) inFlight() int64 {
+	each := int64(wire.AddRequestOverhead + w.digester.Overhead())
+	return w.core.PendingBytes() + int64(w.core.Pending()+1)*each
 }
 
 // admitNext gives the caller of push that waits longest its turn; when it is in,
@@ -162,14 +169,29 @@ func (w *Writer) send(e bk.EntryID, pos int) {
 		w.sendDeferred(e, pos)
 		return
 	}
-	if s.adds == nil {
+	fresh := s.adds == nil
+	if fresh {
 		s.adds = s.bookie.Adds(w.id, w.c.opts.AddTimeout, w)
 		s.adds.Tag, s.adds.Gen = pos, s.gen
 	}
-	if err := s.adds.Send(e, ent.chunk, int(ent.from), int(ent.to)); err != nil {
-		lost := s.adds
-		s.adds = nil
-		lost.Detach()
+	err := s.adds.Send(e, ent.chunk, int(ent.from), int(ent.to))
+	if err == nil {
+		return
+	}
+	lost := s.adds
+	s.adds = nil
+	lost.Detach()
+	if fresh {
+		w.failCopy(e, pos, err)
+		return
+	}
+	w.failPending(w.head, pos, err) // nobody listens for their answers any more
+}
+
+// failPending tells the core that a bookie will not answer for the pending
+// entries from first on. The caller holds mu.
+func (w *Writer) failPending(first bk.EntryID, pos int, err error) {
+	for e := max(first, w.head); e <= w.core.LastPushed(); e++ {
 		w.failCopy(e, pos, err)
 	}
 }
@@ -205,10 +227,8 @@ func (w *Writer) AddsLost(a *conn.Adds, first bk.EntryID, err error) {
 		if s.adds == a {
 			s.adds = nil
 		}
-		w.failCopy(first, a.Tag, err)
-		for e := max(first+1, w.head); e <= w.core.LastPushed(); e++ {
-			w.failCopy(e, a.Tag, err)
-		}
+		w.failCopy(first, a.Tag, err) // complete perhaps: then rule 8
+		w.failPending(first+1, a.Tag, err)
 	}
 	w.act()
 	w.settle()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -227,4 +228,81 @@ func BenchmarkSequentialBatchRead(b *testing.B) {
 	}
 	b.StopTimer()
 	report(b, n, time.Since(start), ownTime()-own, bookies()-theirs)
+}
+
+// BenchmarkTail measures, at 1,000 appends a second, how long an entry takes
+// from the call of Go to a tailing reader.
+func BenchmarkTail(b *testing.B) {
+	c, bookies := realBookies(b)
+	ctx := b.Context()
+	w, err := c.Create(ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+	require.NoError(b, err)
+	r, err := c.Open(ctx, w.ID(), ledger.NoRecovery)
+	require.NoError(b, err)
+	sent := make([]time.Time, b.N)
+	var acks, tails []time.Duration
+	tailed := make(chan error, 1)
+	go func() {
+		for e := bk.InvalidEntryID; int(e) < b.N-1; {
+			ent, err := r.ReadNext(ctx, e)
+			if err != nil {
+				tailed <- err
+				return
+			}
+			e = ent.ID
+			tails = append(tails, time.Since(sent[e]))
+		}
+		tailed <- nil
+	}()
+	payload := make([]byte, 1024)
+	own, theirs, start := ownTime(), bookies(), time.Now()
+	b.ResetTimer()
+	for i := range b.N {
+		<-time.After(time.Until(start.Add(time.Duration(i) * time.Millisecond)))
+		sent[i] = time.Now()
+		w.Go(ctx, payload, func(e bk.EntryID, err error) {
+			if err != nil {
+				b.Error(err)
+			}
+			acks = append(acks, time.Since(sent[e]))
+		})
+	}
+	require.NoError(b, <-tailed)
+	b.StopTimer()
+	report(b, b.N, time.Since(start), ownTime()-own, bookies()-theirs)
+	for name, l := range map[string][]time.Duration{"ack": acks, "tail": tails} {
+		slices.Sort(l)
+		b.ReportMetric(float64(l[len(l)/2].Microseconds()), name+"-p50-µs")
+		b.ReportMetric(float64(l[len(l)*99/100].Microseconds()), name+"-p99-µs")
+	}
+	require.NoError(b, w.Close(ctx))
+}
+
+// BenchmarkIdleWriters reports the memory of a writer that has written and is
+// idle.
+func BenchmarkIdleWriters(b *testing.B) {
+	c, _ := realBookies(b)
+	ctx := b.Context()
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	writers := make([]*ledger.Writer, b.N)
+	before := heap()
+	for i := range writers {
+		w, err := c.Create(ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+		require.NoError(b, err)
+		for range 100 {
+			w.Go(ctx, []byte("x"), func(bk.EntryID, error) {})
+		}
+		_, err = w.Append(ctx, []byte("x"))
+		require.NoError(b, err)
+		writers[i] = w
+	}
+	<-time.After(100 * time.Millisecond)
+	b.ReportMetric(float64(heap()-before)/float64(b.N), "bytes/writer")
+	runtime.KeepAlive(writers)
 }

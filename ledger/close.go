@@ -76,6 +76,9 @@ func (w *Writer) Force(ctx context.Context) error {
 		return fmt.Errorf("force ledger %d: %w", w.id, err)
 	}
 	ch := make(chan error, 1)
+	if w.forces == nil {
+		w.forces = map[uint32]chan error{}
+	}
 	w.forces[id] = ch
 	w.act()
 	w.settle()

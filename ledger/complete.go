@@ -70,6 +70,18 @@ func (w *Writer) idle() {
 	}
 }
 
+// trim gives back what a burst of adds made grow: an idle ledger holds little.
+// The caller holds mu; nothing is pending.
+func (w *Writer) trim() {
+	if len(w.ring) > ringMin {
+		w.ring = make([]entry, ringMin)
+	}
+	if len(w.completed) == 0 {
+		w.completed, w.spare = nil, nil
+	}
+	w.acts = nil
+}
+
 // settle tells outcomes to callers and flushes what is queued. The caller holds
 // mu; it is released, and not held while callbacks run. Only one goroutine runs
 // callbacks at a time; what others complete meanwhile it takes over.
@@ -142,6 +154,7 @@ func (w *Writer) lacTick() {
 	}
 	w.lacArmed = false
 	w.lacTold = lac
+	w.trim()
 	var to []*conn.Bookie
 	for k := range w.q.Write {
 		to = append(to, w.slots[(int(lac%bk.EntryID(w.q.Ensemble))+k)%w.q.Ensemble].bookie)

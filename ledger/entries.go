@@ -46,6 +46,7 @@ func (r *Reader) Entries(ctx context.Context, first, last bk.EntryID) iter.Seq2[
 				yield(bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, f.next, err))
 				return
 			}
+			r.c.metrics.entriesRead.Add(float64(len(f.entries)))
 			for i := range f.entries {
 				if !yield(f.entries[i], nil) {
 					return
@@ -55,7 +56,6 @@ func (r *Reader) Entries(ctx context.Context, first, last bk.EntryID) iter.Seq2[
 				yield(bk.Entry{}, f.err)
 				return
 			}
-			r.c.metrics.entriesRead.Add(float64(len(f.entries)))
 			ra.pop()
 		}
 	}

@@ -26,6 +26,9 @@ func (c *Client) Open(ctx context.Context, id bk.LedgerID, mode OpenMode, opts .
 	if stored.meta, stored.version, err = c.cluster.Ledger(ctx, id); err != nil {
 		return nil, fmt.Errorf("open ledger %d: %w", id, err)
 	}
+	if err = stored.check(); err != nil {
+		return nil, fmt.Errorf("open ledger %d: metadata: %w", id, err)
+	}
 	digester, password, err := openDigester(stored.meta, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %d: %w", id, err)

@@ -28,8 +28,8 @@ type Options struct {
 	// where no caller's context does. Default 10 s.
 	MetadataTimeout time.Duration
 
-	// BytesInFlight is the most payload bytes that one Writer has not seen
-	// confirmed. Go blocks beyond it, TryGo answers bk.ErrBufferFull. One entry
+	// BytesInFlight is the most bytes, payloads and about 64 bytes an entry,
+	// that one Writer has not seen confirmed. Go blocks beyond it, TryGo answers bk.ErrBufferFull. One entry
 	// may always be in flight, whatever its size. Default 16 MiB.
 	BytesInFlight int64
 	// ReadAheadBytes is how much one Entries iteration fetches before it is

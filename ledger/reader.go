@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type Reader struct {
 	lac     quorum.Confirmed
 	length  int64
 	changed chan struct{} // closed and replaced when LAC or metadata change
+	gone    error         // the ledger was deleted while it was open
 	pollAt  int           // position that answered the last long poll
 }
 
@@ -181,12 +183,19 @@ func (r *Reader) rewatch() metadata.Watch {
 }
 
 // observe reads the metadata and takes over what is new. It reports whether the
-// ledger is closed, which is the end of the watch.
+// ledger is closed or deleted, which is the end of the watch.
 func (r *Reader) observe() bool {
 	ctx, cancel := context.WithTimeout(r.ctx, r.c.opts.MetadataTimeout)
 	defer cancel()
 	stored := storedMetadata{cluster: r.c.cluster, id: r.id}
 	if err := stored.reread(ctx); err != nil {
+		if errors.Is(err, bk.ErrNoSuchLedger) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.gone = err
+			r.signal()
+			return true
+		}
 		if r.ctx.Err() == nil {
 			// The next signal of the watch, or the next open of it, tries again.
 			r.c.opts.Logger.Info("ledger metadata not read", zap.Int64("ledger", int64(r.id)), zap.Error(err))

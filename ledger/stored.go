@@ -38,6 +38,23 @@ func (s *storedMetadata) core() quorum.Metadata {
 	return m
 }
 
+// check refuses metadata that reads could not be steered by: there is a first
+// segment at entry 0, and every ensemble has its bookies.
+func (s *storedMetadata) check() error {
+	if err := s.meta.Quorum.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", bk.ErrCorrupt, err)
+	}
+	if len(s.meta.Segments) == 0 || s.meta.Segments[0].First != 0 {
+		return fmt.Errorf("no segment at entry 0: %w", bk.ErrCorrupt)
+	}
+	for i, seg := range s.meta.Segments {
+		if len(seg.Ensemble) != s.meta.Quorum.Ensemble {
+			return fmt.Errorf("segment %d has %d bookies, want %d: %w", i, len(seg.Ensemble), s.meta.Quorum.Ensemble, bk.ErrCorrupt)
+		}
+	}
+	return nil
+}
+
 // with is a copy of the metadata with the protocol's part replaced. Everything
 // else, fields this version does not know among it, stays.
 func (s *storedMetadata) with(m quorum.Metadata) *layout.LedgerMetadata {
@@ -93,7 +110,7 @@ func (s *storedMetadata) reread(ctx context.Context) error {
 		m, v, err := s.cluster.Ledger(ctx, s.id)
 		if err == nil {
 			s.meta, s.version = m, v
-			return nil
+			return s.check()
 		}
 		if errors.Is(err, bk.ErrNoSuchLedger) || errors.Is(err, bk.ErrCorrupt) || errors.Is(err, metadata.ErrClosed) {
 			return err

@@ -31,7 +31,8 @@ func (r *Reader) WaitLAC(ctx context.Context, after bk.EntryID) (bk.EntryID, err
 
 // ReadNext waits until entry after+1 is confirmed and gives it; in the usual
 // case it comes with the answer to the wait. Its payload is the caller's. It
-// fails with bk.ErrLedgerClosed when the ledger is closed at or before after.
+// fails with bk.ErrLedgerClosed when the ledger is closed at or before after,
+// with bk.ErrNoSuchLedger when it was deleted meanwhile.
 func (r *Reader) ReadNext(ctx context.Context, after bk.EntryID) (bk.Entry, error) {
 	ent, err := r.follow(ctx, after)
 	if err != nil {
@@ -50,13 +51,16 @@ func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error
 	in := newInbox()
 	for pause := pollPauseMin; ; {
 		r.mu.Lock()
-		lac, closed, changed := r.lac.LAC(), r.lac.Closed(), r.changed
+		lac, closed, changed, gone := r.lac.LAC(), r.lac.Closed(), r.changed, r.gone
 		r.mu.Unlock()
 		if lac > after {
 			return nil, nil
 		}
 		if closed {
 			return nil, fmt.Errorf("wait for ledger %d entry %d, last entry is %d: %w", r.id, after+1, lac, bk.ErrLedgerClosed)
+		}
+		if gone != nil {
+			return nil, fmt.Errorf("wait for ledger %d entry %d: it was deleted: %w", r.id, after+1, gone)
 		}
 		start := time.Now()
 		ent, err := r.poll(ctx, in, after, changed)

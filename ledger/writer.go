@@ -62,6 +62,9 @@ type Writer struct {
 	lacArmed  bool
 }
 
+// ringMin is the ring's first size.
+const ringMin = 4
+
 // slot is one position of the ensemble, as the shell sees it.
 type slot struct {
 	gen    uint32
@@ -108,8 +111,8 @@ func newWriter(c *Client, stored storedMetadata, d *bk.Digester, cfg createConfi
 	w := &Writer{
 		c: c, id: stored.id, q: stored.meta.Quorum, digester: d, key: bk.MasterKey(cfg.password),
 		deferred: cfg.deferredSync, finished: make(chan struct{}),
-		core: core, slots: make([]slot, stored.meta.Quorum.Ensemble), ring: make([]entry, 16),
-		forces: map[uint32]chan error{}, stored: stored, lacTold: bk.InvalidEntryID,
+		core: core, slots: make([]slot, stored.meta.Quorum.Ensemble), ring: make([]entry, ringMin),
+		stored: stored, lacTold: bk.InvalidEntryID,
 	}
 	for p := range w.slots {
 		w.slots[p] = slot{gen: core.Slot(p).Gen, bookie: c.pool.Bookie(core.Bookie(p))}
