@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/loglode/loglode/cmd/internal/proc"
 	"github.com/loglode/loglode/cmd/internal/routed"
 	"github.com/loglode/loglode/namespace"
 	"github.com/loglode/loglode/proxy/client"
@@ -122,7 +123,7 @@ func (d *demo) half() int { return len(d.input.lines) / 2 }
 // appendFirstHalf writes through the library; a bookie dies on the way and
 // comes back later.
 func (d *demo) appendFirstHalf(ctx context.Context) error {
-	ns, err := namespace.Open(ctx, d.cluster.namespace)
+	ns, err := namespace.Open(ctx, d.cluster.Namespace)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (d *demo) appendFirstHalf(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	victim, half := d.cluster.bookies[0], d.half()
+	victim, half := d.cluster.Bookies[0], d.half()
 	err = d.first.run(ctx, w, d.input.lines, 0, half, []event{
 		{at: half / 2, do: func(context.Context) error { d.kill(victim); return nil }},
 		{at: half * 3 / 4, do: func(ctx context.Context) error { return d.restart(ctx, victim) }},
@@ -154,7 +155,7 @@ func (d *demo) appendSecondHalf(ctx context.Context) error {
 	// the first of the second half.
 	d.middle = time.Now().Truncate(time.Millisecond).Add(2 * time.Millisecond)
 	<-time.After(time.Until(d.middle) + 2*time.Millisecond)
-	ns, err := namespace.Open(ctx, d.cluster.namespace)
+	ns, err := namespace.Open(ctx, d.cluster.Namespace)
 	if err != nil {
 		return err
 	}
@@ -168,11 +169,11 @@ func (d *demo) appendSecondHalf(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var victim *process
+	var victim *proc.Process
 	half, n := d.half(), len(d.input.lines)
 	err = d.second.run(ctx, w, d.input.lines, half, n, []event{
 		{at: half + (n-half)/2, do: func(context.Context) error {
-			victim = d.owner(c)
+			victim = d.cluster.ProxyAt(c.Owner(streamName))
 			if victim == nil {
 				return fmt.Errorf("no proxy owns the stream: %q", c.Owner(streamName))
 			}
@@ -188,27 +189,16 @@ func (d *demo) appendSecondHalf(ctx context.Context) error {
 	return w.Close()
 }
 
-// owner is the proxy process that the client now writes the stream to.
-func (d *demo) owner(c *client.Client) *process {
-	addr := c.Owner(streamName)
-	for i, a := range d.cluster.proxyAddr {
-		if a == addr {
-			return d.cluster.proxies[i]
-		}
-	}
-	return nil
+func (d *demo) kill(p *proc.Process) {
+	p.Kill()
+	d.killed = append(d.killed, p.Name)
+	say("kill -9 %s", p.Name)
 }
 
-func (d *demo) kill(p *process) {
-	p.kill()
-	d.killed = append(d.killed, p.name)
-	say("kill -9 %s", p.name)
-}
-
-func (d *demo) restart(ctx context.Context, p *process) error {
-	if err := p.start(ctx); err != nil {
+func (d *demo) restart(ctx context.Context, p *proc.Process) error {
+	if err := p.Start(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
-	say("restarted %s", p.name)
+	say("restarted %s", p.Name)
 	return nil
 }

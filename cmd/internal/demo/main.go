@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/loglode/loglode/cmd/internal/proc"
 )
 
 func main() {
@@ -49,7 +51,7 @@ type demo struct {
 
 	dir       string
 	input     *input
-	cluster   *cluster
+	cluster   *proc.Cluster
 	killed    []string // what was killed, for the report
 	kills     []time.Time
 	middle    time.Time // between the last record of the first half and the first of the second
@@ -67,7 +69,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if d.cluster != nil {
-			d.cluster.stopAll()
+			d.cluster.StopAll()
 		}
 		if d.keep || err != nil {
 			fmt.Println("data and logs are in", d.dir)
@@ -80,10 +82,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	say("%d lines, %.1f MB from %s", len(d.input.lines), float64(d.input.bytes)/1e6, d.input.source)
-	if d.cluster, err = startCluster(ctx, d.binary, d.dir); err != nil {
+	if err := d.startCluster(ctx); err != nil {
 		return err
 	}
-	if d.tail, err = d.cluster.follow(ctx); err != nil {
+	if d.tail, err = follow(ctx, d.cluster); err != nil {
 		return err
 	}
 	if err := d.appendFirstHalf(ctx); err != nil {
@@ -97,6 +99,18 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	d.report(time.Since(begin))
 	return nil
+}
+
+func (d *demo) startCluster(ctx context.Context) (err error) {
+	d.cluster, err = proc.StartCluster(ctx, proc.Options{Binary: d.binary, Dir: d.dir, Bookies: 3, Proxies: 2})
+	if err != nil {
+		return err
+	}
+	err = d.cluster.Client(ctx, "stream", "create", streamName, "--ensemble", "3", "--write-quorum", "3", "--ack-quorum", "2")
+	if err == nil {
+		say("up: etcd, 3 bookies, 2 write proxies, each its own process; E=3 Qw=3 Qa=2")
+	}
+	return err
 }
 
 var start = time.Now()

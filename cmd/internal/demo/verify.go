@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/loglode/loglode/cmd/internal/proc"
 )
 
 // follower is a tail process whose output is counted and hashed as it comes.
@@ -25,8 +27,8 @@ type follower struct {
 	errs  bytes.Buffer
 }
 
-func (c *cluster) follow(ctx context.Context) (*follower, error) {
-	f := &follower{cmd: c.command(ctx, "tail", streamName, "--from", "first"), sum: sha256.New(), done: make(chan error, 1)}
+func follow(ctx context.Context, c *proc.Cluster) (*follower, error) {
+	f := &follower{cmd: c.Command(ctx, "tail", streamName, "--from", "first"), sum: sha256.New(), done: make(chan error, 1)}
 	f.cmd.Stderr = &f.errs
 	out, err := f.cmd.StdoutPipe()
 	if err != nil {
@@ -84,9 +86,9 @@ func (f *follower) finish(ctx context.Context, n int64) (string, error) {
 }
 
 // replay runs a bounded replay and gives the checksum of its output.
-func (c *cluster) replay(ctx context.Context, from string) (sum string, lines int64, took time.Duration, err error) {
+func replay(ctx context.Context, c *proc.Cluster, from string) (sum string, lines int64, took time.Duration, err error) {
 	begin := time.Now()
-	cmd := c.command(ctx, "replay", streamName, "--from", from, "--to", "now")
+	cmd := c.Command(ctx, "replay", streamName, "--from", from, "--to", "now")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	h := &lineHash{Hash: sha256.New()}
@@ -122,7 +124,7 @@ func (d *demo) verify(ctx context.Context) error {
 	}
 	say("tail: %d lines, same as the input", n)
 	check := func(from, want string, lines int) (string, error) {
-		sum, got, took, err := d.cluster.replay(ctx, from)
+		sum, got, took, err := replay(ctx, d.cluster, from)
 		if err != nil {
 			return "", err
 		}

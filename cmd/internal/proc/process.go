@@ -1,0 +1,121 @@
+package proc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is one server process. It can be killed and started again on its
+// data.
+type Process struct {
+	Name   string
+	binary string
+	args   []string
+	log    string // file its stderr goes to
+
+	mu   sync.Mutex // guards what follows
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when cmd has ended
+}
+
+// Start runs the process and waits for its line "ready".
+func (p *Process) Start(ctx context.Context) error {
+	logFile, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(p.binary, p.args...)
+	cmd.Stderr = logFile
+	// A server must not outlive the demo, however that ends.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return errors.Join(err, logFile.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, logFile.Close())
+	}
+	ready, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		sc := bufio.NewScanner(out)
+		for sc.Scan() {
+			if sc.Text() == "ready" {
+				close(ready)
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+		_ = logFile.Close()
+		close(gone)
+	}()
+	p.mu.Lock()
+	p.cmd, p.gone = cmd, gone
+	p.mu.Unlock()
+	select {
+	case <-ready:
+		return nil
+	case <-gone:
+		return fmt.Errorf("%s ended before it was ready: %s", p.Name, p.lastLog())
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("%s was not ready within 30 s: %s", p.Name, p.lastLog())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *Process) lastLog() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}
+
+// Signal sends a signal; a process that is gone already is left alone.
+func (p *Process) Signal(s os.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(s) // it may be gone already
+	}
+}
+
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.gone
+}
+
+// Stop asks the process to drain, and kills it if it takes too long.
+func (p *Process) Stop() {
+	p.mu.Lock()
+	gone := p.gone
+	p.mu.Unlock()
+	if gone == nil {
+		return
+	}
+	p.Signal(syscall.SIGTERM)
+	select {
+	case <-gone:
+	case <-time.After(15 * time.Second):
+		p.Kill()
+	}
+}
+
+// PID is the process id of the last start.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd.Process.Pid
+}
