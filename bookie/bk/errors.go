@@ -3,6 +3,7 @@ package bk
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Conditions a caller can act on. Test for them with errors.Is; the errors
@@ -50,8 +51,12 @@ type QuorumError struct {
 }
 
 func (e *QuorumError) Error() string {
-	return fmt.Sprintf("ledger %d entry %d: %d of %d needed bookies: %v",
-		e.Ledger, e.Entry, e.Got, e.Need, errors.Join(e.Errs...))
+	why := make([]string, len(e.Errs))
+	for i, err := range e.Errs {
+		why[i] = err.Error()
+	}
+	return fmt.Sprintf("ledger %d entry %d: %d of %d needed bookies: %s",
+		e.Ledger, e.Entry, e.Got, e.Need, strings.Join(why, "; "))
 }
 
 func (e *QuorumError) Unwrap() []error { return e.Errs }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 
 	"github.com/loglode/loglode/bookie"
@@ -98,7 +99,7 @@ var hints = []struct {
 
 // message is one line for people: what, where, and what to do.
 func message(err error) string {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors
 	for _, h := range hints {
 		if errors.Is(err, h.condition) {
 			return text + "; " + h.hint
