@@ -3,7 +3,9 @@
 // readers beside them, bookies that crash and lose what they had not synced,
 // messages that are lost, late, doubled or out of order, and a metadata store
 // whose answers get lost. One seed is one history; nothing depends on time,
-// maps or goroutines.
+// maps or goroutines. An odd seed is a long fight of writers over a stream under
+// weather of its own (weather.go), an even one eight duels of one writer with
+// recoverers that come while its adds are in flight.
 //
 // After every step and at the end it checks the invariants:
 //
@@ -16,10 +18,14 @@
 //     acknowledged entry.
 //   - I7: in peace, recovery ends.
 //
-// Run more seeds, or replay one with its history printed:
+// Run more seeds, or replay one with its history printed (make sim does the same
+// with SEED= and N=):
 //
 //	go test ./ledger/internal/ledgersim -run 'TestSim$' -sim.n 100000
-//	go test ./ledger/internal/ledgersim -run 'TestSim$' -sim.seed 42 -v
+//	go test ./ledger/internal/ledgersim -run 'TestSim$' -sim.seed 42 -sim.n 1 -v
+//
+// TestMutants shows for a list of seeded bugs, in the cores and in the bookies,
+// that the seeds of TestSim catch each of them.
 //
 // It is no part of the product: only tests import it.
 package ledgersim
