@@ -27,6 +27,6 @@ sim: ; LOGLODE_SIM_SEED=$(SEED) LOGLODE_SIM_N=$(N) $(GO) test -count=1 -timeout 
 # Generated code is committed; this makes it anew. Needs protoc and thrift 0.17.
 gen: ; $(GO) generate ./...
 
-bench: build ; $(GO) run ./benchmarks/run -binary bin/loglode
+bench: build ; $(GO) run ./cmd/internal/benchrun -binary bin/loglode
 
 clean: ; rm -rf bin out loglode-data
