@@ -17,9 +17,9 @@ type longPoll struct {
 	t     task
 	over  atomic.Bool // won by whoever ends the wait
 	woken bool        // ended by the LAC; written by the winner before it submits
-	timer *time.Timer
 
-	mu     sync.Mutex // guards cancel
+	mu     sync.Mutex // guards all below
+	timer  *time.Timer
 	cancel func() bool
 }
 
@@ -63,16 +63,16 @@ func piggyback(q *bkpb.ReadRequest) bool {
 	return q.Flag != nil && q.GetFlag() == bkpb.ReadRequest_ENTRY_PIGGYBACK
 }
 
-// wait arms the timer and the registration. Either may fire before it returns.
+// wait arms the timer and the registration. Either may fire before it returns,
+// and so may the end of the connection.
 func (p *longPoll) wait(d time.Duration, previous bk.EntryID) {
-	p.mu.Lock()
-	p.timer = time.AfterFunc(d, func() { p.end(false) })
-	p.mu.Unlock()
+	timer := time.AfterFunc(d, func() { p.end(false) })
 	cancel := p.c.s.store.WaitLAC(p.t.ledger, previous, func(bk.EntryID) { p.end(true) })
 	p.mu.Lock()
-	p.cancel = cancel
+	p.timer, p.cancel = timer, cancel
 	p.mu.Unlock()
-	if p.over.Load() {
+	if p.over.Load() { // whoever ended it may not have seen the two
+		timer.Stop()
 		cancel()
 	}
 }
