@@ -79,7 +79,7 @@ func (c *Claim) noteAllocation(ctx context.Context, id bk.LedgerID) error {
 		c.allocatedAt, c.allocated = version(k.allocation), id
 	}
 	if err := c.run(ctx, st); err != nil {
-		if !st.sent {
+		if !st.sent || c.Err() != nil { // no segment can come to use it
 			c.removeLedger(ctx, id)
 		} else if c.unsettled == st {
 			// If it happened after all, the ledger is nobody's: the next
