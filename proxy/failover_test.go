@@ -102,6 +102,39 @@ func TestProducerOutlivesPausedOwnerR19(t *testing.T) {
 	p.check(t, l, "s")
 }
 
+// TestBusyProducerLeavesPausedOwnerR19: the producer appends all the time while
+// the owner is stopped. Its own activity must not keep it from noticing that
+// answers do not come.
+func TestBusyProducerLeavesPausedOwnerR19(t *testing.T) {
+	l := newLogs("s")
+	c := startCluster(t, 2, l)
+	w, err := c.client().Writer(t.Context(), "s")
+	require.NoError(t, err)
+	p := &producer{w: w}
+	p.send(10)
+	require.NoError(t, w.Flush(t.Context()))
+	owner := c.owner("s")
+	owner.pause()
+	defer owner.resume()
+	flushed := make(chan error, 1)
+	p.send(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	go func() { flushed <- w.Flush(ctx) }() // of what was sent before, whatever comes after
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for busy := true; busy; {
+		select {
+		case err := <-flushed:
+			require.NoError(t, err, "no acknowledgement while the producer goes on")
+			busy = false
+		case <-tick.C:
+			p.send(1)
+		}
+	}
+	p.check(t, l, "s")
+}
+
 // TestFencedOwnerTakesStreamAgain: somebody else wrote the stream without
 // asking for the owner's node. The fence decides; then the owner fences back.
 func TestFencedOwnerTakesStreamAgain(t *testing.T) {

@@ -33,14 +33,20 @@ func (w *Writer) run() {
 		if ready || queued > 0 && w.canSend() {
 			continue
 		}
+		// The age of the oldest call decides, not the time since the last wake-up:
+		// a producer that goes on appending wakes us all the time.
 		if len(w.calls) > 0 {
-			tick.Reset(w.c.o.SlowAfter)
+			if d := time.Until(w.slowAt()); d > 0 {
+				tick.Reset(d)
+			} else {
+				w.checkSlow()
+				continue
+			}
 		}
 		select {
 		case <-w.wake:
 		case <-w.ctx.Done():
 		case <-tick.C:
-			w.checkSlow()
 		}
 	}
 }
@@ -285,12 +291,20 @@ func fatal(err error) bool {
 	return wire.ReactionTo(se.Code) == wire.Fail && se.Code != wire.OverCapacity && se.Code != wire.StreamNotReady
 }
 
+// slowAt is when to look after the answer of the oldest call: SlowAfter after it
+// was sent, and again and again until it comes.
+func (w *Writer) slowAt() time.Time {
+	at := w.calls[0].at
+	if w.checked.After(at) {
+		at = w.checked
+	}
+	return at.Add(w.c.o.SlowAfter)
+}
+
 // checkSlow looks after an answer that does not come: if the stream has another
 // owner by now, the answer is given up; so it is after CallTimeout.
 func (w *Writer) checkSlow() {
-	if len(w.calls) == 0 || time.Since(w.calls[0].at) < w.c.o.SlowAfter {
-		return
-	}
+	defer func() { w.checked = time.Now() }()
 	if time.Since(w.calls[0].at) >= w.c.o.CallTimeout {
 		w.giveUp(fmt.Errorf("no answer from proxy %s in %v: %w", w.bound.addr, w.c.o.CallTimeout, stream.ErrTimeout))
 		return

@@ -44,6 +44,7 @@ type Writer struct {
 	known     bool          // acked says where this writer's records begin
 	maybe     int           // records at the head of queue that may be in the stream
 	suspects  []string      // hosts that the next binding should not begin with
+	checked   time.Time     // when checkSlow last looked after an answer
 	refusals  time.Duration // before the next binding; grows while the owner refuses
 	lastError error
 }
