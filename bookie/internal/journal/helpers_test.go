@@ -77,10 +77,10 @@ func readFile(t testing.TB, fs vfs.FS, name string) []byte {
 func copyJournal(t testing.TB, from, to vfs.FS, name string, content []byte) {
 	t.Helper()
 	require.NoError(t, to.MkdirAll("/j", 0o755))
-	for _, n := range append(journalFiles(t, from), name) {
-		b := content
-		if n != name {
-			b = readFile(t, from, n)
+	for _, n := range journalFiles(t, from) {
+		b := readFile(t, from, n)
+		if n == name {
+			b = content
 		}
 		f, err := to.Create("/j/"+n, writeClass)
 		require.NoError(t, err)
