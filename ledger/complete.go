@@ -80,6 +80,7 @@ func (w *Writer) trim() {
 		w.completed, w.spare = nil, nil
 	}
 	w.acts = nil
+	w.core.Trim()
 }
 
 // settle tells outcomes to callers and flushes what is queued. The caller holds

@@ -138,6 +138,12 @@ func (s *sink) AddsDone(_ *conn.Adds, acks []conn.Ack) {
 	s.calls++
 }
 
+func (s *sink) cause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 func (s *sink) AddsLost(_ *conn.Adds, first bk.EntryID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

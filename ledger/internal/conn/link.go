@@ -52,6 +52,7 @@ type link struct {
 	retryAt time.Duration // no dial before
 	backoff time.Duration
 	lastErr error
+	cause   error // why we closed the connection ourselves
 
 	queue   []span // to be sent
 	queued  int    // bytes in queue
@@ -198,6 +199,9 @@ func (l *link) down(cause error, dialFailed bool) {
 		l.state = linkDown
 	}
 	l.conn, l.raw = nil, nil
+	if l.cause != nil {
+		cause, l.cause = l.cause, nil
+	}
 	err := unavailable(cause)
 	l.lastErr = cause
 	if dialFailed {
@@ -255,7 +259,7 @@ func (l *link) expire(now time.Duration) {
 		return ok && now-at >= a.timeout
 	})
 	if l.stalled && now-l.since >= l.pool.opts.StallTimeout && l.conn != nil {
-		l.conn.Close() // the reader sees it
+		l.giveUp(fmt.Errorf("nothing could be sent for %v: %w", now-l.since, bk.ErrTimeout))
 	}
 	l.mu.Unlock()
 	if len(due)+len(lost) == 0 {
@@ -269,6 +273,18 @@ func (l *link) expire(now time.Duration) {
 		l.bookie.NoteFailure()
 		a.adds.sink.AddsLost(a.adds, a.first, bk.ErrTimeout)
 	}
+}
+
+// giveUp closes the connection because of err; the reader goroutine sees it
+// and cleans up. The caller holds mu.
+func (l *link) giveUp(err error) {
+	if l.conn == nil {
+		return
+	}
+	if l.cause == nil {
+		l.cause = err
+	}
+	l.conn.Close()
 }
 
 // close ends the link for good.

@@ -86,7 +86,7 @@ func (s *sender) gather() {
 }
 
 // take makes the queue the batch to send. The caller holds mu and has found
-// writing unset.
+// writing unset and nothing left of the batch before.
 func (l *link) take() {
 	l.writing = true
 	l.snd.batch, l.queue = l.queue, l.snd.batch[:0]
@@ -98,7 +98,9 @@ func (l *link) take() {
 // left to the writer goroutine.
 func (l *link) flush() {
 	l.mu.Lock()
-	if l.state != linkUp || l.writing || len(l.queue) == 0 {
+	// What is left of a batch goes first, and only the writer goroutine, which
+	// was woken for it, may wait.
+	if l.state != linkUp || l.writing || !l.snd.empty() || len(l.queue) == 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -115,8 +117,8 @@ func (l *link) flush() {
 	l.mu.Lock()
 	l.writing = false
 	more := !l.snd.empty() || len(l.queue) > 0 || l.state != linkUp
-	if err != nil && l.conn != nil {
-		l.conn.Close() // the reader sees it
+	if err != nil {
+		l.giveUp(err)
 		more = true
 	}
 	l.mu.Unlock()
@@ -170,13 +172,12 @@ func (l *link) writeBatch() bool {
 		err = l.writeBlocking(conn)
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.writing = false
-	l.mu.Unlock()
 	if err != nil {
-		conn.Close() // the reader sees it
-		return false
+		l.giveUp(err)
 	}
-	return true
+	return err == nil
 }
 
 // writeBlocking sends the rest of the batch, however long the bookie takes;
