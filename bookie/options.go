@@ -16,12 +16,12 @@ type Options struct {
 	JournalDirs []string // at least one; a ledger's journal records all go to one of them
 	LedgerDirs  []string // at least one; a ledger's entries all go to one of them
 
-	JournalFileBytes  int64         // size of one journal file; 64 MiB
+	JournalFileBytes  int64         // size of one journal file; 32 MiB
 	JournalGroupBytes int           // most bytes queued for the next group before adds wait; 1 MiB
-	JournalBytesMax   int64         // journal bytes not yet covered by the mark that start a flush; 512 MiB
-	WriteCacheBytes   int           // size of one of the two arenas of each ledger directory; 32 MiB
+	JournalBytesMax   int64         // journal bytes not yet covered by the mark that start a flush; 128 MiB
+	WriteCacheBytes   int           // size of one of the two arenas of each ledger directory; 16 MiB
 	EntryLogBytes     int64         // an entry log that has reached this size is closed; 1 GiB
-	IndexCacheBytes   int64         // block cache of all index databases together; 8 MiB
+	IndexCacheBytes   int64         // block cache of all index databases together; 4 MiB
 	FlushInterval     time.Duration // a write cache older than this is flushed; 60 s
 	AddWait           time.Duration // how long an add waits for room before StatusTooManyRequests; 3 s
 	LedgersInMemory   int           // ledger states kept although idle; 50,000
@@ -71,12 +71,12 @@ func orDefault[T comparable](v *T, def T) {
 
 func (o Options) withDefaults() Options {
 	orDefault(&o.FS, vfs.Default)
-	orDefault(&o.JournalFileBytes, 64<<20)
+	orDefault(&o.JournalFileBytes, 32<<20)
 	orDefault(&o.JournalGroupBytes, 1<<20)
-	orDefault(&o.JournalBytesMax, 512<<20)
-	orDefault(&o.WriteCacheBytes, 32<<20)
+	orDefault(&o.JournalBytesMax, 128<<20)
+	orDefault(&o.WriteCacheBytes, 16<<20)
 	orDefault(&o.EntryLogBytes, 1<<30)
-	orDefault(&o.IndexCacheBytes, 8<<20)
+	orDefault(&o.IndexCacheBytes, 4<<20)
 	orDefault(&o.FlushInterval, time.Minute)
 	orDefault(&o.AddWait, 3*time.Second)
 	orDefault(&o.LedgersInMemory, 50_000)

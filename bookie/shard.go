@@ -52,7 +52,7 @@ type shard struct {
 }
 
 func openShard(b *Bookie, id int, dir string, cache *index.Cache) (*shard, error) {
-	s := &shard{b: b, id: id, dir: dir, cache: writecache.New(b.o.WriteCacheBytes),
+	s := &shard{b: b, id: id, dir: dir,
 		kick: make(chan struct{}, 1), quit: make(chan struct{}), lastFlush: time.Now()}
 	s.table = ledgerstate.NewTable(s.load)
 	var err error
@@ -75,6 +75,7 @@ func openShard(b *Bookie, id int, dir string, cache *index.Cache) (*shard, error
 	for len(s.marks) < len(b.o.JournalDirs) { // new, or a journal was added
 		s.marks = append(s.marks, index.Mark{})
 	}
+	s.cache = writecache.New(b.o.WriteCacheBytes)
 	return s, nil
 }
 
@@ -99,7 +100,11 @@ func (s *shard) stop() {
 	<-s.stopped
 }
 
-func (s *shard) close() error { return errors.Join(s.logs.Close(), s.index.Close()) }
+func (s *shard) close() error {
+	err := errors.Join(s.logs.Close(), s.index.Close())
+	s.cache.Close()
+	return err
+}
 
 func (s *shard) run() {
 	defer close(s.stopped)

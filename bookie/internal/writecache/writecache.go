@@ -105,6 +105,18 @@ func (c *Cache) wakeRoom() {
 	}
 }
 
+// Close frees the memory. Nothing may use the cache any more.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range []*Arena{c.active, c.flushing, c.idle} {
+		if a != nil {
+			a.free()
+		}
+	}
+	c.active, c.flushing, c.idle = nil, nil, nil
+}
+
 // Bytes is what the active arena holds.
 func (c *Cache) Bytes() int {
 	c.mu.RLock()
@@ -115,6 +127,9 @@ func (c *Cache) Bytes() int {
 // Arena is one half of a cache.
 type Arena struct {
 	buf   []byte
+	own   []byte // where buf begins each time, outside the Go heap; one too large entry moves buf off it
+	free  func() // of own
+	list  []slot // of Sorted, to be used again
 	slots []slot // open addressing, a power of two of them
 	used  int
 }
@@ -130,12 +145,13 @@ type slot struct {
 const slotsMin = 1 << 10
 
 func newArena(bytes int) *Arena {
-	return &Arena{buf: make([]byte, 0, bytes), slots: make([]slot, slotsMin)}
+	buf, free := allocate(bytes)
+	return &Arena{buf: buf, own: buf, free: free, slots: make([]slot, slotsMin)}
 }
 
 func (a *Arena) fits(n int) bool {
 	// Slots count too: many small entries must not let the table grow for ever.
-	return len(a.buf) == 0 || len(a.buf)+n+a.used*16 <= cap(a.buf)
+	return len(a.buf) == 0 || len(a.buf)+n+a.used*16 <= cap(a.own)
 }
 
 func (a *Arena) put(body []byte) {
@@ -195,7 +211,7 @@ func (a *Arena) entries(l bk.LedgerID, dst []bk.EntryID) []bk.EntryID {
 }
 
 func (a *Arena) reset() {
-	a.buf = a.buf[:0]
+	a.buf = a.own
 	a.used = 0
 	clear(a.slots)
 }
@@ -210,12 +226,13 @@ func (a *Arena) Bytes() int { return len(a.buf) }
 // stops at its first error. body is valid until the arena is dropped.
 func (a *Arena) Sorted(fn func(l bk.LedgerID, e bk.EntryID, body []byte) error) error {
 	// A copy of the used slots: readers still look entries up by hash.
-	list := make([]slot, 0, a.used)
+	list := a.list[:0]
 	for i := range a.slots {
 		if a.slots[i].size != 0 {
 			list = append(list, a.slots[i])
 		}
 	}
+	a.list = list
 	slices.SortFunc(list, func(x, y slot) int {
 		return cmp.Or(cmp.Compare(x.ledger, y.ledger), cmp.Compare(x.entry, y.entry))
 	})

@@ -24,6 +24,7 @@ func TestAgainstAMap(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := New(256 << 10)
+	defer c.Close()
 	type key struct {
 		l bk.LedgerID
 		e bk.EntryID
@@ -66,4 +67,22 @@ func TestAgainstAMap(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(stored), 1000)
+}
+
+func TestEntryLargerThanTheArena(t *testing.T) {
+	c := New(4 << 10)
+	defer c.Close()
+	big := testBody(1, 1, string(make([]byte, 64<<10)))
+	for range 3 {
+		require.True(t, c.Put([][]byte{big}))
+		require.False(t, c.Put([][]byte{testBody(1, 2, "")}))
+		got, ok := c.Get(1, 1, nil)
+		require.True(t, ok)
+		require.Equal(t, big, got)
+		c.Freeze()
+		require.True(t, c.Put([][]byte{testBody(1, 2, "")}))
+		c.Drop()
+		c.Freeze()
+		c.Drop()
+	}
 }
