@@ -29,11 +29,10 @@ type batch struct {
 	id      int64 // its entry id, once acked
 }
 
-// newBatch is called with w.mu held.
+// newBatch gives an empty batch, with the buffers of an earlier one if the
+// garbage collector has left any.
 func (w *Writer) newBatch() *batch {
-	if b := w.free; b != nil {
-		w.free, b.next = b.next, nil
-		w.freeCount--
+	if b, ok := w.batches.Get().(*batch); ok {
 		return b
 	}
 	b := &batch{w: w}
@@ -41,17 +40,16 @@ func (w *Writer) newBatch() *batch {
 	return b
 }
 
-// recycle keeps the batch for a later entry. Called with w.mu held, once its
-// callbacks have run and the segment is done with its bytes.
+// recycle keeps the batch for a later entry, once its callbacks have run and
+// the segment is done with its bytes. Buffers of long records are not kept.
 func (w *Writer) recycle(b *batch) {
-	if w.freeCount > 2*w.opts.EntriesInFlight || b.entry.CapBytes() > 4*w.opts.EntryBytes+64<<10 {
+	if b.entry.CapBytes() > 4*w.opts.EntryBytes+64<<10 {
 		return
 	}
 	clear(b.pend)
 	b.pend = b.pend[:0]
 	b.bytes, b.hasTx, b.seg, b.acked = 0, false, nil, false
-	b.next, w.free = w.free, b
-	w.freeCount++
+	w.batches.Put(b)
 }
 
 // batchList is a queue of batches, linked through next.

@@ -122,8 +122,8 @@ func (w *Writer) deliver() {
 			w.signal()
 			w.mu.Unlock()
 			b.succeed()
-			w.mu.Lock()
 			w.recycle(b)
+			w.mu.Lock()
 			continue
 		}
 		if w.err == nil && !w.aborted || w.inflight.n+w.queue.n == 0 {

@@ -37,6 +37,7 @@ type Writer struct {
 	closed  chan struct{} // closed when closing is set
 	settled chan struct{} // closed when the sender has ended
 	waiters sync.Pool     // of *waiter
+	batches sync.Pool     // of *batch
 
 	mu       sync.Mutex  // guards what follows
 	quiet    sync.Cond   // signalled when delivering or beside ends
@@ -61,8 +62,6 @@ type Writer struct {
 	expired    []func(stream.DLSN, error)
 	timer      *time.Timer
 	timerAt    int64 // Unix nanoseconds; 0 = not armed
-	free       *batch
-	freeCount  int
 }
 
 // current is the segment being written.
