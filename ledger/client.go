@@ -21,8 +21,8 @@ import (
 const (
 	// queueBytesMax is the most bytes that wait to be sent on one connection.
 	queueBytesMax = 64 << 20
-	backoffMin    = 50 * time.Millisecond
-	backoffMax    = 5 * time.Second
+	backoffMin    = 20 * time.Millisecond
+	backoffMax    = 500 * time.Millisecond
 	// quarantine is how long a bookie that failed is avoided where there is
 	// another.
 	quarantine = 30 * time.Second

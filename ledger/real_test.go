@@ -143,6 +143,29 @@ func TestR06RealBookies(t *testing.T) {
 	})
 }
 
+// Bookies that crashed and are back take the next ledger at its first add: the
+// client does not hold the crash against them.
+func TestFirstAddAfterBookiesCameBack(t *testing.T) {
+	for seed := range uint64(5) {
+		onRealBookies(t, 3, seed, func(ctx context.Context, t *testing.T, b *bookietest.Cluster) {
+			c := clientOf(t, b)
+			w, err := c.Create(ctx, threeTwo)
+			require.NoError(t, err)
+			appendN(ctx, t, w, 3)
+			b.Crash(0)
+			b.Crash(1)
+			_, err = w.Append(ctx, payload(3))
+			require.Error(t, err, "one of three is not enough")
+			b.Restart(0)
+			b.Restart(1)
+			w, err = c.Create(ctx, threeTwo)
+			require.NoError(t, err)
+			appendN(ctx, t, w, 10)
+			require.NoError(t, w.Close(ctx))
+		})
+	}
+}
+
 // R08 with real bookies: an idle ledger shows its last entry.
 func TestR08RealBookies(t *testing.T) {
 	onRealBookies(t, 3, 8, func(ctx context.Context, t *testing.T, b *bookietest.Cluster) {

@@ -2,8 +2,8 @@
 // bookie one connection for protocol version 2 (adds, reads, batch reads) and
 // one for version 3 (everything else), because a bookie takes a connection for
 // version 2 for good once it saw one such frame. Each is dialled on first use
-// and again on the next use after it was lost, with a back-off after dials
-// that failed.
+// and again on the next use after it was lost; after a dial that failed the next
+// waits for a back-off, and requests wait with it.
 //
 // Requests are pipelined. What callers send is queued; whoever flushes, a
 // caller that is about to wait, the reader at the end of a batch of answers, or

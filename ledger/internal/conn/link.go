@@ -51,7 +51,6 @@ type link struct {
 	cancel  context.CancelFunc
 	retryAt time.Duration // no dial before
 	backoff time.Duration
-	lastErr error
 	cause   error // why we closed the connection ourselves
 
 	queue   []span // to be sent
@@ -84,20 +83,28 @@ func (l *link) ready() error {
 	case linkClosed:
 		return bk.ErrClosed
 	}
-	if l.pool.now() < l.retryAt {
-		return unavailable(l.lastErr)
-	}
+	// After a dial that failed, the next waits a little, and requests with it:
+	// the bookie may just be starting.
+	wait := l.retryAt - l.pool.now()
 	l.state = linkDialing
-	ctx, cancel := context.WithTimeout(l.pool.ctx, l.pool.opts.DialTimeout)
+	ctx, cancel := context.WithCancel(l.pool.ctx)
 	l.cancel = cancel
 	l.pool.wg.Add(1)
-	go l.run(ctx, cancel)
+	go l.run(ctx, cancel, wait)
 	return nil
 }
 
+// dialingShare is the part of the send queue that may fill before there is a
+// connection.
+const dialingShare = 16
+
 // room refuses what would make the send queue too long. The caller holds mu.
 func (l *link) room(n int) error {
-	if l.queued > 0 && l.queued+n > l.pool.opts.QueueBytes {
+	limit := l.pool.opts.QueueBytes
+	if l.state != linkUp {
+		limit /= dialingShare
+	}
+	if l.queued > 0 && l.queued+n > limit {
 		return fmt.Errorf("%d bytes wait to be sent: %w", l.queued, bk.ErrTooManyRequests)
 	}
 	return nil
@@ -128,9 +135,9 @@ func (l *link) start(c *Call) error {
 }
 
 // run dials, reads until the connection is lost, and cleans up.
-func (l *link) run(ctx context.Context, cancel context.CancelFunc) {
+func (l *link) run(ctx context.Context, cancel context.CancelFunc, wait time.Duration) {
 	defer l.pool.wg.Done()
-	conn, err := l.dial(ctx)
+	conn, err := l.dial(ctx, wait)
 	cancel()
 	if err != nil {
 		l.down(err, true)
@@ -152,7 +159,18 @@ func (l *link) run(ctx context.Context, cancel context.CancelFunc) {
 	l.down(err, false)
 }
 
-func (l *link) dial(ctx context.Context) (net.Conn, error) {
+func (l *link) dial(ctx context.Context, wait time.Duration) (net.Conn, error) {
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.pool.opts.DialTimeout)
+	defer cancel()
 	addr, err := l.pool.opts.Resolve(ctx, l.bookie.id)
 	if err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
@@ -203,7 +221,6 @@ func (l *link) down(cause error, dialFailed bool) {
 		cause, l.cause = l.cause, nil
 	}
 	err := unavailable(cause)
-	l.lastErr = cause
 	if dialFailed {
 		l.backoff = min(max(2*l.backoff, l.pool.opts.BackoffMin), l.pool.opts.BackoffMax)
 		l.retryAt = l.pool.now() + l.backoff
