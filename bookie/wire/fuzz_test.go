@@ -26,7 +26,13 @@ func FuzzDecodeRequest(f *testing.F) {
 	addGolden(f)
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var r Request
-		if DecodeRequest(&r, p) != nil || r.Version != V2Version || r.Op == OpAuth {
+		if DecodeRequest(&r, p) != nil || r.Version != V2Version {
+			return
+		}
+		if r.Op == OpAuth {
+			if m, err := DecodeAuth(r.Body); err == nil && m.Payload == nil {
+				t.Fatalf("auth message %v without its required payload", m)
+			}
 			return
 		}
 		var got []byte
