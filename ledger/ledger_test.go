@@ -3,10 +3,13 @@ package ledger_test
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger"
+	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/metadata/layout"
 )
 
@@ -42,4 +45,49 @@ func TestWriteCloseRead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Two clients of one process share a registry; the counters count.
+func TestMetrics(t *testing.T) {
+	inWorld(t, 3, ledger.Options{}, func(w *world) {
+		reg := prometheus.NewRegistry()
+		a, b := w.client(ledger.Options{Registerer: reg}), w.client(ledger.Options{Registerer: reg})
+		for _, c := range []*ledger.Client{a, b} {
+			wr, err := c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+			require.NoError(t, err)
+			w.append(wr, 5)
+			require.NoError(t, wr.Close(w.ctx))
+			w.readAll(w.open(c, wr.ID(), ledger.NoRecovery), 4)
+		}
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		got := map[string]float64{}
+		for _, f := range families {
+			require.NotEmpty(t, f.GetHelp())
+			got[f.GetName()] = f.GetMetric()[0].GetCounter().GetValue()
+		}
+		require.Equal(t, 10.0, got["loglode_ledger_entries_added_total"])
+		require.Equal(t, float64(10*len(payload(0))), got["loglode_ledger_bytes_added_total"])
+		require.Equal(t, 10.0, got["loglode_ledger_entries_read_total"])
+		require.NoError(t, a.Close())
+		families, err = reg.Gather()
+		require.NoError(t, err)
+		require.Empty(t, families)
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	_, err := ledger.New(nil, ledger.Options{LACDelay: 2e9, BytesInFlight: -1, AddTimeout: -1})
+	require.ErrorContains(t, err, "LACDelay 2s")
+	require.ErrorContains(t, err, "BytesInFlight -1")
+	require.ErrorContains(t, err, "AddTimeout -1ns")
+}
+
+func TestConnectByURI(t *testing.T) {
+	inWorld(t, 1, ledger.Options{}, func(w *world) {
+		_, err := ledger.Connect(w.ctx, "nosuch://x/y")
+		require.ErrorIs(t, err, dial.ErrUnknownScheme)
+		_, err = ledger.Connect(w.ctx, "mem://empty-cluster/bk")
+		require.ErrorIs(t, err, metadata.ErrNotFound)
+	})
 }

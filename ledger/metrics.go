@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -46,7 +48,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		if reg == nil {
 			continue
 		}
-		if err := reg.Register(c); err != nil {
+		err := reg.Register(c)
+		var shared prometheus.AlreadyRegisteredError
+		if errors.As(err, &shared) {
+			// Clients of one process add up in one set of counters, which the
+			// first of them takes off the registry again.
+			if old, ok := shared.ExistingCollector.(prometheus.Counter); ok {
+				*row.to = old
+				continue
+			}
+		}
+		if err != nil {
 			m.unregister()
 			return nil, err
 		}

@@ -197,6 +197,39 @@ func TestR08Rule13LastEntryOfAnIdleLedgerIsVisible(t *testing.T) {
 	})
 }
 
+// R07: a ledger that was fenced and never closed does not make its tailing
+// readers spin.
+func TestR07TailOfAFencedUnclosedLedgerDoesNotSpin(t *testing.T) {
+	inWorld(t, 3, ledger.Options{}, func(w *world) {
+		wr := w.create(3, 3, 2)
+		w.append(wr, 3)
+		r := w.open(w.c, wr.ID(), ledger.NoRecovery)
+		_, err := r.WaitLAC(w.ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, wr.Abort())
+		w.update(wr.ID(), func(m *layout.LedgerMetadata) { m.State = layout.StateInRecovery }) // its recoverer died
+		synctest.Wait()
+		for _, b := range w.Bookies {
+			b.Forget()
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := r.WaitLAC(w.ctx, 2)
+			got <- err
+		}()
+		<-time.After(time.Minute)
+		n := 0
+		for _, b := range w.Bookies {
+			n += len(b.Seen())
+		}
+		require.Less(t, n, 120, "two requests a second")
+		third := w.open(w.client(ledger.Options{}), wr.ID(), ledger.Recover)
+		require.Equal(t, bk.EntryID(2), third.LAC())
+		require.ErrorIs(t, <-got, bk.ErrLedgerClosed, "the reader sees the end")
+		w.readAll(r, 2)
+	})
+}
+
 func TestRule41And42AnyGoodCopyWillDo(t *testing.T) {
 	verdicts := map[string]fakebookie.Verdict{
 		"corrupt": fakebookie.Corrupt(), "silent": fakebookie.Silent(), "missing": fakebookie.Refuse(bk.StatusNoEntry),
