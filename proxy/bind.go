@@ -12,10 +12,10 @@ import (
 // bind is a producer's hold on a stream. Its appends carry the token; once one
 // of them was refused or failed, no other is carried out.
 type bind struct {
-	token    int64
-	peer     *wire.Peer
-	poisoned bool
-	turn     int64 // to find the oldest
+	token  int64
+	peer   *wire.Peer
+	turn   int64 // to find the oldest
+	failed int64 // turn of the first append that was refused or failed, 0 = none
 }
 
 // heartbeat proves that this proxy owns the stream; with a producer it binds it.
@@ -88,18 +88,19 @@ func (s *owned) checkBind(o *op) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.binds[producer]; b == nil || b.token != token || b.poisoned {
+	if b := s.binds[producer]; b == nil || b.token != token || b.failed != 0 && o.turn > b.failed {
 		return status(wire.WriteCancelled, "binding to stream %s is over", s.name)
 	}
 	return nil
 }
 
-// poison ends the binding of an append that was refused or failed. Called with
-// s.mu held.
+// poison refuses whatever of its binding came after an append that was refused
+// or failed. What came before goes on: a producer that sends more than the queue
+// takes must get somewhere. Called with s.mu held.
 func (s *owned) poison(o *op) {
 	if producer, token, ok := o.bound(); ok {
-		if b := s.binds[producer]; b != nil && b.token == token {
-			b.poisoned = true
+		if b := s.binds[producer]; b != nil && b.token == token && (b.failed == 0 || o.turn < b.failed) {
+			b.failed = o.turn
 		}
 	}
 }

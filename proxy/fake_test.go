@@ -79,6 +79,7 @@ type process struct {
 	before func(payload string) error
 	after  func(payload string) bool // false: the answer is lost
 	opened func()
+	cut    func()
 }
 
 func (p *process) hooks() (before func(string) error, after func(string) bool, opened func()) {
@@ -138,6 +139,12 @@ func (p *process) delete(_ context.Context, name stream.Name) error {
 }
 
 func (p *process) truncate(_ context.Context, name stream.Name, to stream.DLSN) error {
+	p.mu.Lock()
+	cut := p.cut
+	p.mu.Unlock()
+	if cut != nil {
+		cut()
+	}
 	p.logs.mu.Lock()
 	defer p.logs.mu.Unlock()
 	p.logs.streams[name].first = to

@@ -24,6 +24,7 @@ type op struct {
 	s        *owned
 	bytes    int64
 	deadline time.Time
+	turn     int64        // order of arrival, of the calls of one connection
 	lease    *owner.Lease // of the connection
 	append   bool         // a write or a bulk
 

@@ -34,7 +34,7 @@ func (p *Proxy) Call(c *wire.Call) {
 	if peer.Session == nil {
 		peer.Session = p.lease.Load()
 	}
-	o := &op{call: c, bytes: int64(c.PayloadBytes()), deadline: time.Now().Add(p.o.RequestTimeout)}
+	o := &op{call: c, turn: p.turn.Add(1), bytes: int64(c.PayloadBytes()), deadline: time.Now().Add(p.o.RequestTimeout)}
 	o.lease, _ = peer.Session.(*owner.Lease)
 	o.append = c.Method == wire.Write || c.Method == wire.WriteWithContext || c.Method == wire.WriteBulkWithContext
 	p.load.Add(o.bytes)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -372,4 +373,53 @@ func TestOptionsValidate(t *testing.T) {
 	require.ErrorContains(t, Options{Limits: Limits{StreamCalls: -1}}.Validate(), "StreamCalls")
 	require.NoError(t, Options{}.Validate())
 	require.ErrorContains(t, client.Options{MaxHops: -1}.Validate(), "MaxHops")
+}
+
+// TestRefusalSparesWhatCameBefore: an append that finds the queue full is
+// refused with all behind it; those in the queue before it are carried out.
+func TestRefusalSparesWhatCameBefore(t *testing.T) {
+	l := newLogs("s")
+	var refused atomic.Int32
+	c := startCluster(t, 1, l, func(o *Options) {
+		o.Limits.QueueBytes = 25
+		o.Events.Refused = func(wire.Code) { refused.Add(1) }
+	})
+	nd := c.nodes[0]
+	conn := nd.raw(t)
+	producer := "p"
+	b := on(wire.Heartbeat, "s")
+	b.Context.Producer = &producer
+	token := call(t, conn, b).Header().GetBinding()
+
+	// the stream's goroutine is held up in an operation before the appends
+	entered, leave := make(chan struct{}), make(chan struct{})
+	nd.proc.set(func(p *process) { p.cut = func() { close(entered); <-leave } })
+	codes := make(chan wire.Code, 6)
+	note := func(r *wire.Reply, err error) {
+		if err != nil {
+			codes <- 0
+			return
+		}
+		codes <- r.Header().Code
+	}
+	cut := on(wire.Truncate, "s")
+	cut.DLSN = stream.DLSN{Segment: 1}.Base64()
+	conn.Go(cut, note)
+	<-entered
+	for i := range 5 {
+		w := bulk("s", fmt.Sprintf("record %03d", i)) // 10 bytes: two fit
+		w.Context.Producer, w.Context.Binding = &producer, &token
+		conn.Go(w, note)
+	}
+	require.Eventually(t, func() bool { return refused.Load() == 3 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, 2, nd.queued("s"))
+	close(leave)
+	require.Equal(t, wire.Success, <-codes, "the truncate")
+	var got []wire.Code
+	for range 5 {
+		got = append(got, <-codes)
+	}
+	require.Equal(t, []wire.Code{wire.Success, wire.Success}, got[:2])
+	require.Equal(t, []wire.Code{wire.OverCapacity, wire.OverCapacity, wire.OverCapacity}, got[2:])
+	require.Equal(t, []string{"record 000", "record 001"}, l.payloads("s"))
 }
