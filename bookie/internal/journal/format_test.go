@@ -64,18 +64,19 @@ func TestDocumentedGroup(t *testing.T) {
 func FuzzReplay(f *testing.F) {
 	fs := vfs.NewMem()
 	j := start(f, fs)
-	for n := range 6 {
+	for n := range 3 {
 		appendWait(f, j, testRecord(n), testRecord(n+1))
 	}
 	require.NoError(f, j.Close())
 	name := journalFiles(f, fs)[0]
-	data := readFile(f, fs, name)[:8*blockSize]
+	data := readFile(f, fs, name)[:4*blockSize]
 	f.Add(data, uint32(4096), uint32(0))
 	f.Add(data, uint32(5000), uint32(77))
 	f.Fuzz(func(t *testing.T, data []byte, at, xor uint32) {
 		if len(data) > 1<<20 {
 			return
 		}
+		data = append([]byte{}, data...) // the engine's own may not change
 		if n := uint32(len(data)); n > 0 {
 			data[at%n] ^= byte(xor)
 		}
@@ -83,7 +84,7 @@ func FuzzReplay(f *testing.F) {
 		require.NoError(t, fs.MkdirAll("/j", 0o755))
 		h, err := fs.Create("/j/"+name, writeClass)
 		require.NoError(t, err)
-		_, err = h.Write(append([]byte{}, data...))
+		_, err = h.Write(data)
 		require.NoError(t, err)
 		require.NoError(t, h.Close())
 		_, err = replayAll(fs, 0, 0)
