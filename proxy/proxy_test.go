@@ -225,3 +225,37 @@ func TestNothingWrittenIsKnownWithoutReading(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Equal(t, []string{"a", "b"}, l.payloads("s"))
 }
+
+// TestRecordsOfOthersAreNotMistaken: what another producer appended meanwhile
+// is not taken for the record whose outcome is open.
+func TestRecordsOfOthersAreNotMistaken(t *testing.T) {
+	l := newLogs("s")
+	c := startCluster(t, 1, l)
+	nd := c.nodes[0]
+	var resolved []client.Resolved
+	cl := c.client(func(o *client.Options) {
+		o.Events.Resolved = func(r client.Resolved) { resolved = append(resolved, r) }
+	})
+	w, err := cl.Writer(context.Background(), "s")
+	require.NoError(t, err)
+	_, err = w.Append(context.Background(), rec("a"))
+	require.NoError(t, err)
+	require.Equal(t, wire.Success, call(t, nd.raw(t), write("s", "another's")).Header().Code)
+	failed := false
+	nd.proc.set(func(p *process) {
+		p.before = func(string) error {
+			if failed {
+				return nil
+			}
+			failed = true
+			return stream.ErrNotEnoughBookies
+		}
+	})
+	d, err := w.Append(context.Background(), rec("mine"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Equal(t, []string{"a", "another's", "mine"}, l.payloads("s"))
+	require.Equal(t, d, l.streams["s"].records[2].DLSN)
+	require.Len(t, resolved, 1)
+	require.Equal(t, []int{1, 0}, []int{resolved[0].Maybe, resolved[0].Landed})
+}

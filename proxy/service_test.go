@@ -423,3 +423,40 @@ func TestRefusalSparesWhatCameBefore(t *testing.T) {
 	require.Equal(t, []wire.Code{wire.OverCapacity, wire.OverCapacity, wire.OverCapacity}, got[2:])
 	require.Equal(t, []string{"record 000", "record 001"}, l.payloads("s"))
 }
+
+// TestBindingWaitsForWhatIsInFlight: its answer tells of every record that was
+// taken before.
+func TestBindingWaitsForWhatIsInFlight(t *testing.T) {
+	c := startCluster(t, 1, newLogs("s"))
+	nd := c.nodes[0]
+	conn, other := nd.raw(t), nd.raw(t)
+	require.Equal(t, wire.Success, code(t, conn, write("s", "a")))
+	entered, leave := make(chan struct{}), make(chan struct{})
+	nd.proc.set(func(p *process) { p.before = func(string) error { close(entered); <-leave; return nil } })
+	answer := make(chan error, 1)
+	conn.Go(write("s", "slow"), func(r *wire.Reply, err error) {
+		if err == nil {
+			err = wire.ErrorOf(r.Header())
+		}
+		answer <- err
+	})
+	<-entered
+	producer, bound := "p", make(chan string, 1)
+	b := on(wire.Heartbeat, "s")
+	b.Context.Producer = &producer
+	other.Go(b, func(r *wire.Reply, err error) {
+		if err != nil {
+			bound <- err.Error()
+			return
+		}
+		bound <- r.Write.GetDlsn()
+	})
+	select {
+	case early := <-bound:
+		require.Fail(t, "bound before the record in flight was settled", early)
+	case <-time.After(20 * time.Millisecond): // a binding that does not wait is long done
+	}
+	close(leave)
+	require.NoError(t, <-answer)
+	require.Equal(t, stream.DLSN{Segment: 1, Entry: 1}.Base64(), <-bound)
+}
