@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +33,30 @@ type Options struct {
 	Dir     string // data and logs
 	Bookies int
 	Proxies int
+
+	// JournalDirs and LedgerDirs are how many directories each bookie has of
+	// these. Default 1.
+	JournalDirs, LedgerDirs int
+	// BookieDir gives the directory of bookie i. Default: in Dir.
+	BookieDir func(i int) string
+}
+
+func (o Options) bookieDirs(i int) []string {
+	base := filepath.Join(o.Dir, fmt.Sprintf("bookie%d", i+1))
+	if o.BookieDir != nil {
+		base = o.BookieDir(i)
+	}
+	var args []string
+	for _, kind := range []struct {
+		name string
+		n    int
+	}{{"journal", o.JournalDirs}, {"ledgers", o.LedgerDirs}} {
+		args = append(args, "--"+kind.name, filepath.Join(base, kind.name))
+		for n := 2; n <= kind.n; n++ {
+			args = append(args, "--"+kind.name, filepath.Join(base, fmt.Sprint(kind.name, n)))
+		}
+	}
+	return args
 }
 
 // StartCluster brings everything up on free loopback ports: etcd, the bookies,
@@ -58,6 +84,35 @@ func StartCluster(ctx context.Context, o Options) (*Cluster, error) {
 	return c, startAll(ctx, c.Proxies)
 }
 
+// Dev is the process of `loglode dev` with its data in dir, not started yet, as
+// a Cluster for clients.
+func Dev(binary, dir string) (*Cluster, *Process, error) {
+	for range 100 {
+		ports, err := freePorts(1)
+		if err != nil {
+			return nil, nil, err
+		}
+		// It takes the ports that follow too; most bases are good.
+		if !allFree(ports[0]+1, ports[0]+2, ports[0]+3, ports[0]+4, ports[0]+50) {
+			continue
+		}
+		c := &Cluster{Binary: binary, Dir: dir, Namespace: fmt.Sprintf("etcd://127.0.0.1:%d/loglode/default", ports[0])}
+		return c, c.server("dev", "dev", "--data", filepath.Join(dir, "dev"), "--port-base", fmt.Sprint(ports[0])), nil
+	}
+	return nil, nil, errors.New("no free row of ports")
+}
+
+func allFree(ports ...int) bool {
+	for _, p := range ports {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
+		if err != nil {
+			return false
+		}
+		defer l.Close()
+	}
+	return true
+}
+
 // plan names all processes, without starting them.
 func (c *Cluster) plan(o Options, ports []int) {
 	next := 0
@@ -67,9 +122,8 @@ func (c *Cluster) plan(o Options, ports []int) {
 	c.Namespace = "etcd://" + etcd + "/streams/main"
 	c.Etcd = c.server("etcd", "server", "etcd", "--data", filepath.Join(o.Dir, "etcd"), "--listen", etcd)
 	for i := range o.Bookies {
-		base := filepath.Join(o.Dir, fmt.Sprintf("bookie%d", i+1))
-		c.Bookies = append(c.Bookies, c.server(fmt.Sprintf("bookie%d", i+1), "server", "bookie", "--metadata", c.Metadata,
-			"--listen", addr(), "--journal", filepath.Join(base, "journal"), "--ledgers", filepath.Join(base, "ledgers")))
+		args := append([]string{"server", "bookie", "--metadata", c.Metadata, "--listen", addr()}, o.bookieDirs(i)...)
+		c.Bookies = append(c.Bookies, c.server(fmt.Sprintf("bookie%d", i+1), args...))
 	}
 	for i := range o.Proxies {
 		c.ProxyAddr = append(c.ProxyAddr, addr())
@@ -108,6 +162,31 @@ func (c *Cluster) Client(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// All are the server processes in the order in which they start: each needs
+// only those before it.
+func (c *Cluster) All() []*Process {
+	return slices.Concat([]*Process{c.Etcd}, c.Bookies, c.Proxies)
+}
+
+// KillAll ends every server by SIGKILL, all at once.
+func (c *Cluster) KillAll() {
+	all := c.All()
+	for _, p := range all {
+		p.Signal(syscall.SIGKILL)
+	}
+	for _, p := range all {
+		p.Kill()
+	}
+}
+
+// StartAll starts every server again after KillAll.
+func (c *Cluster) StartAll(ctx context.Context) error {
+	if err := c.Etcd.Start(ctx); err != nil {
+		return err
+	}
+	return errors.Join(startAll(ctx, c.Bookies), startAll(ctx, c.Proxies))
+}
+
 // StopAll drains and ends everything, from the proxies down.
 func (c *Cluster) StopAll() {
 	for _, group := range [][]*Process{c.Proxies, c.Bookies, {c.Etcd}} {
@@ -129,16 +208,23 @@ func (c *Cluster) ProxyAt(addr string) *Process {
 	return nil
 }
 
-// freePorts finds n ports that nobody listens on now.
+// freePorts finds n ports that nobody listens on now. They are below those that
+// the system gives to outgoing connections: such a one would hold the port of a
+// server that is down for a moment.
 func freePorts(n int) ([]int, error) {
+	const low, high = 12_000, 32_000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(ports) < n; tries++ {
+		port := low + rand.IntN(high-low)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return nil, err
+			if tries > 1000 {
+				return nil, fmt.Errorf("find %d free ports: %w", n, err)
+			}
+			continue
 		}
 		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

@@ -36,29 +36,45 @@ func withBinary(m *testing.M) int {
 	return m.Run()
 }
 
-// start brings up a cluster for one test.
+// start brings up a cluster for one test. Tests spend most of their time waiting
+// for leases and restarts: they run beside each other.
 func start(t *testing.T, bookies, proxies int) *proc.Cluster {
+	t.Helper()
+	return startWith(t, proc.Options{Bookies: bookies, Proxies: proxies})
+}
+
+// dataDir is a directory that stays after a failure.
+func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "loglode-sim-data-")
 	require.NoError(t, err)
-	c, err := proc.StartCluster(t.Context(), proc.Options{Binary: binary, Dir: dir, Bookies: bookies, Proxies: proxies})
 	t.Cleanup(func() {
-		if c != nil {
-			c.StopAll()
-		}
 		if t.Failed() {
 			t.Logf("logs are in %s", dir)
 			return
 		}
 		os.RemoveAll(dir)
 	})
+	return dir
+}
+
+func startWith(t *testing.T, o proc.Options) *proc.Cluster {
+	t.Helper()
+	t.Parallel()
+	o.Binary, o.Dir = binary, dataDir(t)
+	c, err := proc.StartCluster(t.Context(), o)
+	t.Cleanup(func() {
+		if c != nil {
+			c.StopAll()
+		}
+	})
 	require.NoError(t, err)
 	return c
 }
 
-func newStream(t *testing.T, c *proc.Cluster) {
+func newStream(t *testing.T, c *proc.Cluster, args ...string) {
 	t.Helper()
-	require.NoError(t, c.Client(t.Context(), "stream", "create", streamName))
+	require.NoError(t, c.Client(t.Context(), append([]string{"stream", "create", streamName}, args...)...))
 }
 
 const streamName = "s"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -23,7 +24,9 @@ import (
 // knows which of them were acknowledged, and when.
 type producer struct {
 	cmd    *exec.Cmd
+	stream string
 	prefix string
+	pad    int // bytes added to each line
 	errs   bytes.Buffer
 	stdin  io.WriteCloser
 
@@ -37,8 +40,13 @@ type producer struct {
 
 func produce(t *testing.T, c *proc.Cluster, prefix string, args ...string) *producer {
 	t.Helper()
-	p := &producer{prefix: prefix, more: make(chan struct{}), ended: make(chan error, 1), last: time.Now()}
-	p.cmd = c.Command(context.WithoutCancel(t.Context()), append([]string{"append", streamName, "--ack"}, args...)...)
+	return produceTo(t, c, streamName, prefix, args...)
+}
+
+func produceTo(t *testing.T, c *proc.Cluster, stream, prefix string, args ...string) *producer {
+	t.Helper()
+	p := &producer{stream: stream, prefix: prefix, more: make(chan struct{}), ended: make(chan error, 1), last: time.Now()}
+	p.cmd = c.Command(context.WithoutCancel(t.Context()), append([]string{"append", stream, "--ack"}, args...)...)
 	p.cmd.Stderr = &p.errs
 	var err error
 	p.stdin, err = p.cmd.StdinPipe()
@@ -65,7 +73,9 @@ func (p *producer) ack() {
 	p.more = make(chan struct{})
 }
 
-func (p *producer) line(i int) string { return fmt.Sprintf("%s-%08d", p.prefix, i) }
+func (p *producer) line(i int) string {
+	return fmt.Sprintf("%s-%08d%s", p.prefix, i, strings.Repeat(".", p.pad))
+}
 
 // feed sends n lines, or as many as the process takes. pace is the pause
 // between lines.
@@ -89,6 +99,16 @@ func (p *producer) counts() (sent, acked int, last time.Time) {
 	return p.sent, p.acked, p.last
 }
 
+// requireMore waits for n lines acknowledged after now, at most for d, and says
+// how long that took.
+func (p *producer) requireMore(t *testing.T, n int, d time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	_, acked, _ := p.counts()
+	p.waitAcked(within(t, d), t, acked+n)
+	return time.Since(began)
+}
+
 // waitAcked waits until n lines are acknowledged.
 func (p *producer) waitAcked(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
@@ -102,9 +122,21 @@ func (p *producer) waitAcked(ctx context.Context, t *testing.T, n int) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			t.Fatalf("%d of %d lines acknowledged: %v: %s", acked, n, ctx.Err(), p.errs.Bytes())
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines tell what it waits for
+			<-p.ended
+			t.Fatalf("producer %s: %d of %d lines acknowledged: %v: %s", p.prefix, acked, n, ctx.Err(), p.errs.Bytes())
 		}
 	}
+}
+
+// stop ends the process at once, if it has not ended already for want of
+// servers. What it has acknowledged stays known.
+func (p *producer) stop(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+		require.NoError(t, err)
+	}
+	<-p.ended
 }
 
 // finish ends the input and waits for the end of the process.
@@ -112,18 +144,31 @@ func (p *producer) finish() error {
 	return errors.Join(p.stdin.Close(), <-p.ended)
 }
 
-func (p *producer) kill(t *testing.T) {
+// replay gives the lines of the stream.
+func replay(t *testing.T, c *proc.Cluster, stream string) []string {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
-	require.Error(t, <-p.ended)
+	cmd := c.Command(within(t, 60*time.Second), "replay", stream, "--from", "first", "--to", "now")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", errs.Bytes())
+	if len(out) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// replay gives the lines of the stream.
-func replay(t *testing.T, c *proc.Cluster) []string {
+// requireKept ends a test: one more writer takes the stream over, because what a
+// dead writer has got acknowledged last is visible only after its segment was
+// recovered, and everything of the producers before must be there.
+func requireKept(t *testing.T, c *proc.Cluster, stream string, ps ...*producer) {
 	t.Helper()
-	out, err := c.Command(within(t, 60*time.Second), "replay", streamName, "--from", "first", "--to", "now").Output()
-	require.NoError(t, err)
-	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	last := produceTo(t, c, stream, "end")
+	last.feed(10, 0)
+	require.NoError(t, last.finish(), "%s", last.errs.Bytes())
+	_, acked, _ := last.counts()
+	require.Equal(t, 10, acked)
+	requireOnceInOrder(t, replay(t, c, stream), append(ps, last)...)
 }
 
 // requireOnceInOrder checks that the stream holds, of each producer, the lines

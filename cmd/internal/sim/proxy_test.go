@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"fmt"
+	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/loglode/loglode/cmd/internal/routed"
 	"github.com/loglode/loglode/namespace"
 	"github.com/loglode/loglode/proxy/client"
+	"github.com/loglode/loglode/proxy/wire"
 	"github.com/loglode/loglode/stream"
 )
 
@@ -43,6 +47,9 @@ func owner(t *testing.T, c *proc.Cluster) *proc.Process {
 	return p
 }
 
+// lease of the proxies in these tests.
+const lease = time.Second
+
 // TestOwnerKilled: kill -9 of the proxy that owns the stream. The producer's
 // next acknowledgement comes within 3 s through the other proxy (lease 1 s),
 // and every acknowledged line is there once and in order.
@@ -52,71 +59,101 @@ func TestOwnerKilled(t *testing.T) {
 	rnd := random(t)
 	p := produce(t, c, "a", "--via", "proxy")
 	go p.feed(1_000_000, 20*time.Microsecond)
-	p.waitAcked(within(t, 20*time.Second), t, 1)
 	for range 4 {
-		_, acked, _ := p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+rnd.IntN(3000))
+		p.requireMore(t, 1+rnd.IntN(3000), 20*time.Second)
 		victim := owner(t, c)
-		victim.Kill()
 		killed := time.Now()
+		victim.Kill()
 		// What was acknowledged before the kill may still be on its way.
 		<-time.After(50 * time.Millisecond)
-		_, acked, _ = p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+1)
+		p.requireMore(t, 1, 20*time.Second)
 		took := time.Since(killed)
 		t.Logf("%s killed, next acknowledgement after %v", victim.Name, took)
 		require.Less(t, took, 3*time.Second)
 		require.NoError(t, victim.Start(t.Context()))
 	}
-	require.NoError(t, p.cmd.Process.Kill())
-	<-p.ended
-	requireOnceInOrder(t, replay(t, c), p)
+	p.stop(t)
+	requireKept(t, c, streamName, p)
 }
 
 // TestR19_OwnerPausedPastItsLease: the owner is stopped for three leases while
 // writes are in flight, the other proxy takes over, and the old owner wakes:
-// it acknowledges nothing more, and the stream has each acknowledged line once
-// and in order.
+// it acknowledges nothing of what waits at its socket, and the stream has each
+// acknowledged line once and in order.
 func TestR19_OwnerPausedPastItsLease(t *testing.T) {
 	c := start(t, 3, 2)
 	newStream(t, c)
 	rnd := random(t)
 	p := produce(t, c, "a", "--via", "proxy")
 	go p.feed(1_000_000, 20*time.Microsecond)
-	p.waitAcked(within(t, 20*time.Second), t, 1)
-	for range 3 {
-		_, acked, _ := p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+rnd.IntN(3000))
+	for round := range 2 {
+		p.requireMore(t, 1+rnd.IntN(3000), 20*time.Second)
 		victim := owner(t, c)
-		pause(t, victim)
+		client := rawConn(t, c, victim)
 		paused := time.Now()
-		<-time.After(3 * time.Second) // three leases
-		_, acked, _ = p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+1)
-		t.Logf("%s paused; acknowledgements go on after %v at most", victim.Name, time.Since(paused))
+		pause(t, victim)
+		stale := sendStale(client, fmt.Sprintf("stale-%d", round))
+		<-time.After(100 * time.Millisecond) // acknowledgements that were on their way
+		p.requireMore(t, 1, 20*time.Second)
+		took := time.Since(paused)
+		t.Logf("%s paused; acknowledgements go on after %v", victim.Name, took)
+		require.Less(t, took, lease+3*time.Second)
+		<-time.After(3*lease - time.Since(paused))
 		require.NotEqual(t, victim.Name, owner(t, c).Name, "nobody took over")
 		resume(t, victim)
-		_, acked, _ = p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+1000)
+		for range staleWrites {
+			require.Error(t, <-stale, "acknowledged by the owner that woke")
+		}
+		p.requireMore(t, 1000, 20*time.Second)
 		require.NotEqual(t, victim.Name, owner(t, c).Name, "the owner that woke took the stream back")
 	}
-	require.NoError(t, p.cmd.Process.Kill())
-	<-p.ended
-	requireOnceInOrder(t, replay(t, c), p)
+	p.stop(t)
+	requireKept(t, c, streamName, p)
 }
 
-// TestProxyDrains: SIGTERM hands the stream over without a failed append.
-func TestProxyDrains(t *testing.T) {
+// staleWrites are sent to an owner that is stopped.
+const staleWrites = 10
+
+// rawConn is a connection to a proxy that follows no redirect.
+func rawConn(t *testing.T, c *proc.Cluster, p *proc.Process) *wire.Conn {
+	t.Helper()
+	nc, err := net.Dial("tcp", c.ProxyAddr[slices.Index(c.Proxies, p)])
+	require.NoError(t, err)
+	conn := wire.NewConn(nc, 0)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return conn
+}
+
+// sendStale sends writes and gives what becomes of each: nil for a success.
+func sendStale(conn *wire.Conn, payload string) <-chan error {
+	answers := make(chan error, staleWrites)
+	for range staleWrites {
+		conn.Go(&wire.Call{Method: wire.WriteWithContext, Stream: streamName, Data: [][]byte{[]byte(payload)}, Context: &wire.WriteContext{}},
+			func(r *wire.Reply, err error) {
+				if err == nil {
+					err = wire.ErrorOf(r.Header())
+				}
+				answers <- err
+			})
+	}
+	return answers
+}
+
+// TestProxiesDrainOneAfterTheOther: SIGTERM hands the stream over without a
+// failed append, round and round as in a rolling restart.
+func TestProxiesDrainOneAfterTheOther(t *testing.T) {
 	c := start(t, 3, 2)
 	newStream(t, c)
 	p := produce(t, c, "a", "--via", "proxy")
 	go p.feed(1_000_000, 20*time.Microsecond)
-	p.waitAcked(within(t, 20*time.Second), t, 1000)
-	victim := owner(t, c)
-	victim.Stop()
-	_, acked, _ := p.counts()
-	p.waitAcked(within(t, 10*time.Second), t, acked+1000)
-	require.NoError(t, p.cmd.Process.Kill())
-	<-p.ended
-	requireOnceInOrder(t, replay(t, c), p)
+	p.requireMore(t, 1000, 20*time.Second)
+	for range 4 {
+		victim := owner(t, c)
+		began := time.Now()
+		victim.Stop()
+		t.Logf("%s drained in %v; 1000 acknowledgements more in %v", victim.Name, time.Since(began), p.requireMore(t, 1000, 10*time.Second))
+		require.NoError(t, victim.Start(t.Context()))
+	}
+	p.stop(t)
+	requireKept(t, c, streamName, p)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,32 +10,30 @@ import (
 
 // TestWriterKilledAndReplaced: a writer dies by kill -9 in the middle and a
 // second one takes over: every acknowledged line is there once and in order,
-// and the second writer's first acknowledgement comes within 2 s.
+// and the next writer's first acknowledgement comes within 2 s of its start, as
+// a rule: the process starts, recovers, fences and writes.
 func TestWriterKilledAndReplaced(t *testing.T) {
 	c := start(t, 3, 0)
 	newStream(t, c)
 	rnd := random(t)
 	var all []*producer
+	var took []time.Duration
 	for round := range 5 {
 		p := produce(t, c, string(rune('a'+round)))
 		begin := time.Now()
 		p.feed(1, 0)
 		p.waitAcked(within(t, 20*time.Second), t, 1)
-		took := time.Since(begin)
-		t.Logf("round %d: first acknowledgement after %v", round, took)
-		require.Less(t, took, 5*time.Second)
+		took = append(took, time.Since(begin))
+		t.Logf("round %d: first acknowledgement after %v", round, took[round])
+		require.Less(t, took[round], 5*time.Second)
 		all = append(all, p)
 		go p.feed(50_000, 0)
 		p.waitAcked(within(t, 20*time.Second), t, 1+rnd.IntN(5000))
-		p.kill(t)
+		p.stop(t)
 	}
-	last := produce(t, c, "z")
-	last.feed(100, 0)
-	require.NoError(t, last.finish())
-	all = append(all, last)
-	_, acked, _ := last.counts()
-	require.Equal(t, 100, acked)
-	requireOnceInOrder(t, replay(t, c), all...)
+	slices.Sort(took)
+	require.Less(t, took[len(took)/2], 2*time.Second, "median")
+	requireKept(t, c, streamName, all...)
 }
 
 // TestBookiesKilledUnderLoad: bookies die by kill -9 one after the other while
@@ -47,15 +46,13 @@ func TestBookiesKilledUnderLoad(t *testing.T) {
 	go p.feed(1_000_000, 20*time.Microsecond)
 	for range 4 {
 		b := c.Bookies[rnd.IntN(len(c.Bookies))]
-		_, acked, _ := p.counts()
-		p.waitAcked(within(t, 20*time.Second), t, acked+1+rnd.IntN(3000))
+		p.requireMore(t, 1+rnd.IntN(3000), 20*time.Second)
 		b.Kill()
-		_, acked, _ = p.counts()
-		p.waitAcked(within(t, 10*time.Second), t, acked+2000)
+		t.Logf("%s killed; 1000 acknowledgements more in %v", b.Name, p.requireMore(t, 1000, 10*time.Second))
 		require.NoError(t, b.Start(t.Context()))
 	}
-	p.kill(t)
-	requireOnceInOrder(t, replay(t, c), p)
+	p.stop(t)
+	requireKept(t, c, streamName, p)
 }
 
 // TestR04_PausedBookieDoesNotHoldUpTakeover: one bookie of three is stopped
@@ -68,7 +65,7 @@ func TestR04_PausedBookieDoesNotHoldUpTakeover(t *testing.T) {
 	p.feed(10, 0)
 	p.waitAcked(within(t, 20*time.Second), t, 10)
 	pause(t, c.Bookies[2])
-	p.kill(t)
+	p.stop(t)
 	q := produce(t, c, "b")
 	begin := time.Now()
 	q.feed(10, 0)
@@ -78,7 +75,7 @@ func TestR04_PausedBookieDoesNotHoldUpTakeover(t *testing.T) {
 	require.Less(t, took, 10*time.Second, "two read timeouts of 5 s")
 	resume(t, c.Bookies[2])
 	require.NoError(t, q.finish())
-	requireOnceInOrder(t, replay(t, c), p, q)
+	requireKept(t, c, streamName, p, q)
 }
 
 // TestR02_FenceSurvivesKill: all bookies die by kill -9 right after a second
@@ -105,14 +102,11 @@ func TestR02_FenceSurvivesKill(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the fenced writer did not end")
 	}
-	next.kill(t)
-	last := produce(t, c, "c")
-	last.feed(3, 0)
-	require.NoError(t, last.finish())
+	next.stop(t)
 	_, acked, _ := old.counts()
 	require.Equal(t, 5, acked, "the fenced writer got an acknowledgement")
 	old.mu.Lock()
 	old.sent = 5 // the sixth line was refused: it must not be there
 	old.mu.Unlock()
-	requireOnceInOrder(t, replay(t, c), old, next, last)
+	requireKept(t, c, streamName, old, next)
 }
