@@ -1,9 +1,13 @@
 package namespace
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +42,9 @@ type chaos struct {
 	h       *history
 	writers []*writers.Writer // the last one has the stream; the others may not know yet
 	clients []*Namespace
-	down    int // bookie that is crashed, -1 if none
-	n       int // records sent
+	down    int               // bookie that is crashed, -1 if none
+	n       int               // records sent
+	views   [][]stream.Record // what replays gave meanwhile
 }
 
 func randomFaults(t *testing.T, seed uint64) {
@@ -63,6 +68,9 @@ func randomFaults(t *testing.T, seed uint64) {
 	got := records(t, c.stream(c.ns, "a"))
 	c.h.check(t, got)
 	require.Equal(t, got, <-tailed, "the tail saw what is there, no more and no less")
+	for _, v := range c.views {
+		require.Equal(t, v, got[:len(v)], "what was read once stays as it was")
+	}
 	require.NotEmpty(t, c.h.acked)
 }
 
@@ -79,7 +87,7 @@ func tailAll(t testing.TB, st *Stream) (out []stream.Record) {
 }
 
 func (c *chaos) step() {
-	switch c.rng.IntN(12) {
+	switch c.rng.IntN(16) {
 	case 0:
 		c.takeOver()
 	case 1:
@@ -103,6 +111,10 @@ func (c *chaos) step() {
 		<-time.After(time.Duration(c.rng.IntN(100)) * time.Millisecond)
 	case 6:
 		c.append(c.writers[c.rng.IntN(len(c.writers))])
+	case 7:
+		c.replay()
+	case 8:
+		c.readOne()
 	default:
 		w := c.writers[len(c.writers)-1]
 		c.append(w)
@@ -119,6 +131,53 @@ func (c *chaos) append(w *writers.Writer) {
 		c.n++
 	}
 	synctest.Wait()
+}
+
+// replay reads what is visible now; it ends also while a writer goes on. With
+// bookies away it may fail, but not give anything wrong.
+func (c *chaos) replay() {
+	var out []stream.Record
+	for r, err := range c.stream(c.ns, "a").Replay(bg(c.t), stream.First(), stream.Last()) {
+		if err != nil {
+			requirePassing(c.t, err)
+			break
+		}
+		out = append(out, r.Clone())
+	}
+	if len(out) > 0 {
+		c.views = append(c.views, out)
+	}
+}
+
+// readOne opens a reader at a record that was acknowledged. It may have to wait
+// until a recovery makes it visible, but there is nothing else at its place.
+func (c *chaos) readOne() {
+	c.h.mu.Lock()
+	keys := slices.Sorted(maps.Keys(c.h.acked))
+	c.h.mu.Unlock()
+	if len(keys) == 0 {
+		return
+	}
+	want := keys[c.rng.IntN(len(keys))]
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	r, err := c.stream(c.ns, "a").Reader(ctx, stream.At(c.h.acked[want]))
+	if err != nil {
+		requirePassing(c.t, err)
+		return
+	}
+	defer r.Close()
+	got, err := r.Next(ctx)
+	if err != nil {
+		requirePassing(c.t, err)
+		return
+	}
+	require.Equal(c.t, want, string(got.Payload))
+}
+
+func requirePassing(t testing.TB, err error) {
+	t.Helper()
+	require.True(t, errors.Is(err, stream.ErrTimeout) || errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrNotEnoughBookies), "%v", err)
 }
 
 // takeOver opens a writer by another client, trying until it works: with

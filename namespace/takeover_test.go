@@ -206,3 +206,32 @@ func TestWritesEndByTheirDeadlineWithoutAQuorum(t *testing.T) {
 	require.Equal(t, "1", got[0])
 	require.Equal(t, "3", got[len(got)-1])
 }
+
+// R34 with fewer bookies than the ensemble: a segment that is due to roll goes
+// on, every write ends well, and the roll happens once there are enough again.
+func TestR34RollWaitsForBookies(t *testing.T) {
+	s := startSystem(t, 3)
+	st := s.create("a", stream.Config{Roll: stream.Roll{SizeBytes: 2048, Every: -1}})
+	w := s.writer(st, writers.WithOptions(writers.Options{RollRetry: 20 * time.Millisecond}))
+	h := newHistory()
+	one := func(i int) stream.DLSN {
+		p := fmt.Sprintf("%d-%s", i, make([]byte, 1000))
+		h.sent = append(h.sent, p)
+		d, err := w.Append(bg(t), stream.Record{Payload: []byte(p)})
+		require.NoError(t, err)
+		h.acked[p] = d
+		return d
+	}
+	first := one(0).Segment
+	s.Crash(1)
+	var stuck int64
+	for i := 1; i < 12; i++ {
+		stuck = one(i).Segment
+	}
+	require.LessOrEqual(t, stuck, first+1, "no new segment with two of three bookies")
+	s.Restart(1)
+	i := 12
+	require.Eventually(t, func() bool { i++; return one(i).Segment > stuck }, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, w.Close())
+	h.check(t, records(t, st))
+}
