@@ -39,7 +39,6 @@ type options struct {
 	logger     *zap.Logger
 	registerer prometheus.Registerer
 	ledger     ledger.Options
-	hasLedger  bool
 }
 
 // Option changes how a namespace is opened.
@@ -73,7 +72,7 @@ func WithRegisterer(r prometheus.Registerer) Option { return func(o *options) { 
 // Registerer in it count only where WithDialer, WithLogger and WithRegisterer
 // are absent.
 func WithLedgerOptions(lo ledger.Options) Option {
-	return func(o *options) { o.ledger, o.hasLedger = lo, true }
+	return func(o *options) { o.ledger = lo }
 }
 
 func (o *options) validate() error {

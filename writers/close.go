@@ -68,7 +68,7 @@ func (w *Writer) drain(seal bool) {
 	close(w.closed)
 	w.freeRoom(true)
 	w.signal()
-	time.AfterFunc(w.opts.WriteTimeout, func() {
+	w.drained = time.AfterFunc(w.opts.WriteTimeout, func() {
 		w.mu.Lock()
 		if w.queue.n+w.inflight.n > 0 {
 			w.fail(fmt.Errorf("close writer of stream %s: records not acknowledged in %v: %w", w.name, w.opts.WriteTimeout, stream.ErrTimeout))
@@ -86,6 +86,9 @@ func (w *Writer) end() {
 	}
 	seg, err, clean := w.seg, w.err, w.err == nil && !w.aborted
 	w.timer.Stop()
+	if w.drained != nil {
+		w.drained.Stop()
+	}
 	w.mu.Unlock()
 	var closeErr error
 	switch {

@@ -61,7 +61,8 @@ type Writer struct {
 	running    bool // the goroutine beside the sender runs
 	expired    []func(stream.DLSN, error)
 	timer      *time.Timer
-	timerAt    int64 // Unix nanoseconds; 0 = not armed
+	timerAt    int64       // Unix nanoseconds; 0 = not armed
+	drained    *time.Timer // gives up on the records in flight of a Close
 }
 
 // current is the segment being written.
