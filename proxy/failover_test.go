@@ -311,3 +311,25 @@ func TestCallsDoNotOutliveTheLeaseR19(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, l.payloads("s"))
 	require.NoError(t, old.Close(context.Background()))
 }
+
+// TestConnectionMadeWithoutLeaseServesLater: a client that connects after the
+// lease was lost and before there is another is served once there is.
+func TestConnectionMadeWithoutLeaseServesLater(t *testing.T) {
+	l := newLogs("s")
+	c := startCluster(t, 1, l)
+	nd := c.nodes[0]
+	witness := nd.raw(t)
+	require.Equal(t, wire.Success, call(t, witness, write("s", "w")).Header().Code)
+	nd.store.down.Store(true) // no new session
+	nd.store.mu.Lock()
+	for _, s := range nd.store.sessions {
+		require.NoError(t, s.Close(context.Background()))
+	}
+	nd.store.mu.Unlock()
+	require.Eventually(t, func() bool { return witness.Err() != nil }, 5*time.Second, time.Millisecond, "connections of before are cut")
+	conn := nd.raw(t)
+	require.Equal(t, wire.StreamUnavailable, call(t, conn, write("s", "x")).Header().Code)
+	nd.store.down.Store(false)
+	require.Eventually(t, func() bool { return call(t, conn, write("s", "y")).Header().Code == wire.Success }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"w", "y"}, l.payloads("s"))
+}

@@ -308,6 +308,7 @@ type gatedStore struct {
 	g        *gate
 	mu       sync.Mutex
 	sessions []metadata.Session
+	down     atomic.Bool // no session can be opened
 }
 
 func (s *gatedStore) Get(ctx context.Context, key string) (metadata.Node, error) {
@@ -326,6 +327,9 @@ func (s *gatedStore) Txn(ctx context.Context, ops ...metadata.Op) (metadata.Resu
 
 func (s *gatedStore) Session(ctx context.Context, o metadata.SessionOptions) (metadata.Session, error) {
 	s.g.pass()
+	if s.down.Load() {
+		return nil, metadata.ErrUnavailable
+	}
 	sess, err := s.Store.Session(ctx, o)
 	if err != nil {
 		return nil, err

@@ -30,12 +30,7 @@ func (p *Proxy) Call(c *wire.Call) {
 		c.Reply(&wire.Reply{})
 		return
 	}
-	peer := c.Peer()
-	if peer.Session == nil {
-		peer.Session = p.lease.Load()
-	}
-	o := &op{call: c, turn: p.turn.Add(1), bytes: int64(c.PayloadBytes()), deadline: time.Now().Add(p.o.RequestTimeout)}
-	o.lease, _ = peer.Session.(*owner.Lease)
+	o := &op{call: c, turn: p.turn.Add(1), bytes: int64(c.PayloadBytes()), deadline: time.Now().Add(p.o.RequestTimeout), lease: p.leaseOf(c.Peer())}
 	o.append = c.Method == wire.Write || c.Method == wire.WriteWithContext || c.Method == wire.WriteBulkWithContext
 	p.load.Add(o.bytes)
 	if c.Method == wire.Truncate {
@@ -53,9 +48,28 @@ func (p *Proxy) Call(c *wire.Call) {
 	}
 }
 
+// leaseOf is the lease that a connection belongs to: that of its first call. It
+// is nil while the proxy has none, and then the connection waits for the next.
+func (p *Proxy) leaseOf(peer *wire.Peer) *owner.Lease {
+	if l, ok := peer.Session.(*owner.Lease); ok {
+		return l
+	}
+	l := p.lease.Load()
+	select {
+	case <-l.Lost():
+		return nil
+	default:
+	}
+	peer.Session = l
+	return l
+}
+
 // route puts an op into its stream's queue.
 func (p *Proxy) route(o *op) error {
 	c := o.call
+	if o.lease == nil {
+		return status(wire.StreamUnavailable, "proxy has no lease now")
+	}
 	name, err := stream.ParseName(c.Stream)
 	if err != nil {
 		return err
