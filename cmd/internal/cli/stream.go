@@ -116,7 +116,11 @@ func (a *app) streamTruncateCommand() *cobra.Command {
 			return a.withStream(cmd.Context(), args[0], func(ctx context.Context, s *namespace.Stream) error {
 				ctx, cancel := a.bounded(ctx)
 				defer cancel()
-				return s.Truncate(ctx, pos)
+				if err := s.Truncate(ctx, pos); err != nil {
+					return err
+				}
+				_, err := s.Purge(ctx) // else the ledgers go when the next segment starts
+				return err
 			})
 		},
 	}
