@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,7 +186,7 @@ func requireOnceInOrder(t *testing.T, lines []string, ps ...*producer) {
 			require.Equal(t, p.line(n), rest[n], "line %d of producer %s", n, p.prefix)
 			n++
 		}
-		require.GreaterOrEqual(t, n, acked, "producer %s: acknowledged lines are missing", p.prefix)
+		require.GreaterOrEqual(t, n, acked, "producer %s: acknowledged lines are missing; the next line is %q", p.prefix, slices.Concat(rest[n:], []string{""})[0])
 		require.LessOrEqual(t, n, sent, "producer %s", p.prefix)
 		t.Logf("producer %s: %d sent, %d acknowledged, %d in the stream", p.prefix, sent, acked, n)
 		rest = rest[n:]

@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -18,10 +21,23 @@ import (
 	"github.com/loglode/loglode/stream"
 )
 
+// pause stops a process and waits until all its threads have stopped.
 func pause(t *testing.T, p *proc.Process) {
 	t.Helper()
 	p.Signal(syscall.SIGSTOP)
 	t.Cleanup(func() { p.Signal(syscall.SIGCONT) })
+	require.Eventually(t, func() bool {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		require.NoError(t, err)
+		for _, task := range tasks {
+			text, err := os.ReadFile(task)
+			require.NoError(t, err)
+			if !bytes.Contains(text, []byte(") T ")) {
+				return false
+			}
+		}
+		return len(tasks) > 0
+	}, 5*time.Second, time.Millisecond, "%s does not stop", p.Name)
 }
 
 func resume(t *testing.T, p *proc.Process) {
