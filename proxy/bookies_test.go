@@ -17,6 +17,7 @@ import (
 	"github.com/loglode/loglode/metadata/memstore"
 	"github.com/loglode/loglode/namespace"
 	"github.com/loglode/loglode/proxy/client"
+	"github.com/loglode/loglode/proxy/wire"
 	"github.com/loglode/loglode/stream"
 )
 
@@ -65,7 +66,7 @@ type real struct {
 
 func (s *system) proxy(addr string) *real {
 	s.t.Helper()
-	p, err := New(s.open(s.store()), Options{Shard: ShardAuto, LeaseTTL: time.Second})
+	p, err := New(s.open(s.store()), Options{Shard: ShardAuto, LeaseTTL: time.Second, RequestTimeout: 2 * time.Second})
 	require.NoError(s.t, err)
 	ln, err := net.Listen("tcp", addr)
 	require.NoError(s.t, err)
@@ -243,4 +244,38 @@ func TestManyProducersOneStream(t *testing.T) {
 		last = stream.Record{DLSN: r.DLSN, TxID: r.TxID}
 	}
 	require.Equal(t, []int{each, each, each, each}, next)
+}
+
+// TestCallsEndThoughBookiesDoNotAnswerR34: an append that the writer has is
+// answered by the proxy's deadline while too few bookies answer; after healing
+// the producer's records are there once and in order.
+func TestCallsEndThoughBookiesDoNotAnswerR34(t *testing.T) {
+	s := startSystem(t)
+	require.NoError(t, s.ns.Create(context.Background(), "s", stream.Config{}))
+	p := s.proxy("127.0.0.1:0")
+	nc, err := net.Dial("tcp", p.addr)
+	require.NoError(t, err)
+	conn := wire.NewConn(nc, 0)
+	require.Equal(t, wire.Success, call(t, conn, write("s", "a")).Header().Code)
+	s.Stall(0, true)
+	s.Stall(1, true)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // its deadline is 2 s
+	defer cancel()
+	r, err := conn.Call(ctx, write("s", "b"))
+	require.NoError(t, err)
+	require.NotEqual(t, wire.Success, r.Header().Code)
+	require.True(t, wire.MayHaveHappened(r.Header().Code), "%v", wire.ErrorOf(r.Header()))
+	s.Stall(0, false)
+	s.Stall(1, false)
+	require.Eventually(t, func() bool { return call(t, conn, write("s", "c")).Header().Code == wire.Success }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, conn.Close())
+	p.end(p.Close)
+	st, err := s.ns.Stream(context.Background(), "s")
+	require.NoError(t, err)
+	var got string
+	for r, err := range st.Replay(context.Background(), stream.First(), stream.Last()) {
+		require.NoError(t, err)
+		got += string(r.Payload)
+	}
+	require.Contains(t, []string{"abc", "ac"}, got)
 }

@@ -12,7 +12,9 @@ import (
 // New makes a proxy for the streams of a namespace, which must stay open while
 // it serves.
 func New(ns *namespace.Namespace, o Options) (*Proxy, error) {
-	return newProxy(live{ns: ns, opts: o.Writer}, ns.Store(), ns.Root(), o)
+	// A call that the writer has is answered by its deadline, too.
+	opts := append([]writers.Option{writers.WithWriteTimeout(o.withDefaults().RequestTimeout)}, o.Writer...)
+	return newProxy(live{ns: ns, opts: opts}, ns.Store(), ns.Root(), o)
 }
 
 // live is the backend of a running proxy.

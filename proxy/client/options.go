@@ -39,7 +39,8 @@ type Options struct {
 
 	Dial           func(ctx context.Context, addr string) (net.Conn, error) // default TCP
 	ConnectTimeout time.Duration                                            // default 1 s
-	// CallTimeout is how long one proxy may take for one answer. Default 5 s.
+	// CallTimeout is how long one proxy may take for one answer. After SlowAfter
+	// the writer looks whether it still owns the stream. Default 5 s.
 	CallTimeout time.Duration
 	// SlowAfter is when the owner of a stream is looked up in metadata because
 	// an answer does not come. Default 500 ms.
