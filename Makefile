@@ -4,8 +4,9 @@ GO ?= go
 SEED ?= 1
 N ?= 100000
 FUZZTIME ?= 10s
+SOAK ?= 10m
 
-.PHONY: build demo test race lint fuzz-short sim gen bench clean
+.PHONY: build demo test race lint fuzz-short sim soak gen bench clean
 
 build: ; $(GO) build -o bin/loglode ./cmd/loglode
 
@@ -23,6 +24,9 @@ fuzz-short: ; $(GO) run ./cmd/internal/fuzzall -time $(FUZZTIME)
 
 # N seeded schedules of the protocol core from SEED on: make sim SEED=1 N=1000000
 sim: ; LOGLODE_SIM_SEED=$(SEED) LOGLODE_SIM_N=$(N) $(GO) test -count=1 -timeout 0 -run 'TestSim$$' -v ./ledger/internal/ledgersim
+
+# Random kills, pauses and full disks of real processes for SOAK. Needs root for its small disks.
+soak: ; LOGLODE_SIM_SOAK=$(SOAK) $(GO) test -count=1 -tags soak -timeout 0 -v ./cmd/internal/sim
 
 # Generated code is committed; this makes it anew. Needs protoc and thrift 0.17.
 gen: ; $(GO) generate ./...

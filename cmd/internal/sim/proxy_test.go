@@ -45,10 +45,16 @@ func resume(t *testing.T, p *proc.Process) {
 	p.Signal(syscall.SIGCONT)
 }
 
-// owner finds the proxy that owns the stream, by what the routing client says
-// after an append of its own to another stream of the same owner's: a look-up
-// in metadata.
+// owner finds the proxy that owns the stream.
 func owner(t *testing.T, c *proc.Cluster) *proc.Process {
+	t.Helper()
+	p, owned := ownerIfAny(t, c)
+	require.True(t, owned, "nobody owns the stream")
+	return p
+}
+
+// ownerIfAny reads from metadata which proxy owns the stream.
+func ownerIfAny(t *testing.T, c *proc.Cluster) (p *proc.Process, owned bool) {
 	t.Helper()
 	ns, err := namespace.Open(t.Context(), c.Namespace)
 	require.NoError(t, err)
@@ -58,9 +64,12 @@ func owner(t *testing.T, c *proc.Cluster) *proc.Process {
 	defer cl.Close()
 	addr, err := cl.LookUp(t.Context(), stream.Name(streamName))
 	require.NoError(t, err)
-	p := c.ProxyAt(addr)
+	if addr == "" {
+		return nil, false
+	}
+	p = c.ProxyAt(addr)
 	require.NotNil(t, p, "owner %q is no proxy of ours", addr)
-	return p
+	return p, true
 }
 
 // lease of the proxies in these tests.
