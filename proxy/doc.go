@@ -11,7 +11,7 @@
 //
 //	connection → Call → table of streams → queue of one stream → run: owned? → writers.Writer
 //	                                                                        ↓ callbacks, in order
-//	connection ← Reply in call order ← lease held? ←──────────────────────── op
+//	connection ←────────────── Reply ← lease held? ←──────────────────────── op
 //
 // Rules:
 //

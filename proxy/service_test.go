@@ -394,33 +394,39 @@ func TestRefusalSparesWhatCameBefore(t *testing.T) {
 	// the stream's goroutine is held up in an operation before the appends
 	entered, leave := make(chan struct{}), make(chan struct{})
 	nd.proc.set(func(p *process) { p.cut = func() { close(entered); <-leave } })
-	codes := make(chan wire.Code, 6)
-	note := func(r *wire.Reply, err error) {
-		if err != nil {
-			codes <- 0
-			return
+	type result struct {
+		call int
+		code wire.Code
+	}
+	results := make(chan result, 6)
+	note := func(i int) func(*wire.Reply, error) {
+		return func(r *wire.Reply, err error) {
+			if err != nil {
+				results <- result{i, 0}
+				return
+			}
+			results <- result{i, r.Header().Code}
 		}
-		codes <- r.Header().Code
 	}
 	cut := on(wire.Truncate, "s")
 	cut.DLSN = stream.DLSN{Segment: 1}.Base64()
-	conn.Go(cut, note)
+	conn.Go(cut, note(5))
 	<-entered
 	for i := range 5 {
 		w := bulk("s", fmt.Sprintf("record %03d", i)) // 10 bytes: two fit
 		w.Context.Producer, w.Context.Binding = &producer, &token
-		conn.Go(w, note)
+		conn.Go(w, note(i))
 	}
 	require.Eventually(t, func() bool { return refused.Load() == 3 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, 2, nd.queued("s"))
 	close(leave)
-	require.Equal(t, wire.Success, <-codes, "the truncate")
-	var got []wire.Code
-	for range 5 {
-		got = append(got, <-codes)
+	got := make([]wire.Code, 6)
+	for range 6 {
+		r := <-results
+		got[r.call] = r.code
 	}
-	require.Equal(t, []wire.Code{wire.Success, wire.Success}, got[:2])
-	require.Equal(t, []wire.Code{wire.OverCapacity, wire.OverCapacity, wire.OverCapacity}, got[2:])
+	const ok, full = wire.Success, wire.OverCapacity
+	require.Equal(t, []wire.Code{ok, ok, full, full, full, ok}, got)
 	require.Equal(t, []string{"record 000", "record 001"}, l.payloads("s"))
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Conn is the client's side of one connection: calls are pipelined, replies
-// come in the order of the calls. Its two goroutines, one for writing and one
+// come in any order and are told by their number. Its two goroutines, one for writing and one
 // for reading, end with Close or when the connection fails.
 type Conn struct {
 	nc           net.Conn
@@ -18,17 +18,16 @@ type Conn struct {
 	writeTimeout time.Duration
 	wg           sync.WaitGroup
 
-	mu      sync.Mutex // guards the fields below
-	cond    sync.Cond  // wbuf or err changed
-	wbuf    []byte     // frames not yet handed to the connection
-	pending []waiting  // calls without a reply
+	mu      sync.Mutex        // guards the fields below
+	cond    sync.Cond         // wbuf or err changed
+	wbuf    []byte            // frames not yet handed to the connection
+	pending map[int32]waiting // calls without a reply, by number
 	seq     int32
 	err     error // why the connection ended
 }
 
 // waiting is one call without a reply.
 type waiting struct {
-	seq  int32
 	name string
 	done func(*Reply, error)
 }
@@ -36,7 +35,7 @@ type waiting struct {
 // NewConn makes a client connection of nc, which it owns from now on. Replies
 // of more than frameBytesMax bytes end it (0: FrameBytesMax).
 func NewConn(nc net.Conn, frameBytesMax int) *Conn {
-	c := &Conn{nc: nc, max: frameBytesMax, writeTimeout: 30 * time.Second}
+	c := &Conn{nc: nc, max: frameBytesMax, pending: map[int32]waiting{}, writeTimeout: 30 * time.Second}
 	c.cond.L = &c.mu
 	c.wg.Go(c.write)
 	c.wg.Go(c.read)
@@ -68,7 +67,7 @@ func (c *Conn) Go(call *Call, done func(*Reply, error)) {
 	if name == "" {
 		name = call.Method.String()
 	}
-	c.pending = append(c.pending, waiting{call.Seq, name, done})
+	c.pending[call.Seq] = waiting{name, done}
 	c.cond.Signal()
 	c.mu.Unlock()
 }
@@ -170,13 +169,13 @@ func (c *Conn) read() {
 			c.mu.Unlock()
 			return
 		}
-		if len(c.pending) == 0 || c.pending[0].seq != seq || c.pending[0].name != name {
+		w, ok := c.pending[seq]
+		if !ok || w.name != name {
 			c.mu.Unlock()
-			c.Fail(protocolErrorf("reply to %s, number %d, is not the one waited for", methodOf(name), seq))
+			c.Fail(protocolErrorf("reply to %s, number %d, is not waited for", methodOf(name), seq))
 			return
 		}
-		w := c.pending[0]
-		c.pending = c.pending[1:]
+		delete(c.pending, seq)
 		c.mu.Unlock()
 		w.done(r, nil)
 	}

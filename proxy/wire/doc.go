@@ -15,8 +15,8 @@
 //   - A frame is checked against its limit before anything is allocated for it,
 //     every string and container against the bytes that are left of its frame. What
 //     breaks a rule closes the connection.
-//   - Calls of one connection may be pipelined; replies come in their order.
-//     A classic client has one call outstanding, which is a special case.
+//   - Calls of one connection may be pipelined; replies come as the calls end
+//     and are told by their number. A classic client has one call outstanding.
 //   - Byte slices of a decoded Call point into its frame: they are valid until
 //     the call is replied to and later, and never written to.
 //   - Finagle's upgrade probe gets "unknown method", which keeps a connection

@@ -61,8 +61,9 @@ type Peer struct {
 
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond  // something below changed
-	pending []*Call    // not yet written out, in the order of arrival
-	ending  bool       // no more calls: the writer ends when pending is empty
+	pending int        // calls whose replies are not written out
+	ready   []*Call    // of them, those that are replied to
+	ending  bool       // no more calls: the writer ends when pending is 0
 	broken  bool       // the connection is of no use: the writer ends now
 	free    [][]byte   // frames to use again
 }
@@ -181,14 +182,14 @@ func (p *Peer) deadline(ctx context.Context, d time.Duration) error {
 func (p *Peer) accept(c *Call) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.pending) >= p.o.CallsMax && !p.broken && !p.ending {
+	for p.pending >= p.o.CallsMax && !p.broken && !p.ending {
 		p.cond.Wait()
 	}
 	if p.broken || p.ending {
 		return false
 	}
 	c.peer = p
-	p.pending = append(p.pending, c)
+	p.pending++
 	return true
 }
 
@@ -204,7 +205,7 @@ func (c *Call) Reply(r *Reply) {
 		return
 	}
 	c.reply = r
-	if len(p.pending) > 0 && p.pending[0] == c {
+	if p.ready = append(p.ready, c); len(p.ready) == 1 {
 		p.cond.Broadcast()
 	}
 }
@@ -226,8 +227,8 @@ func (p *Peer) finish() {
 	p.cond.Broadcast()
 }
 
-// write sends replies in the order of their calls, all that are ready in one
-// write.
+// write sends replies as they come, all that are ready in one write: a slow call
+// holds up nobody else's.
 func (p *Peer) write() {
 	var buf []byte
 	for {
@@ -265,21 +266,17 @@ func appendInternal(buf []byte, c *Call, cause error) []byte {
 	return out
 }
 
-// next waits for replied calls at the head and takes them, nil at the end.
+// next waits for replied calls and takes them, nil at the end.
 func (p *Peer) next() []*Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if p.broken || p.ending && len(p.pending) == 0 {
+		if p.broken || p.ending && p.pending == 0 {
 			return nil
 		}
-		n := 0
-		for n < len(p.pending) && p.pending[n].reply != nil {
-			n++
-		}
-		if n > 0 {
-			ready := p.pending[:n:n]
-			p.pending = append([]*Call(nil), p.pending[n:]...)
+		if ready := p.ready; len(ready) > 0 {
+			p.ready = nil
+			p.pending -= len(ready)
 			p.cond.Broadcast()
 			return ready
 		}

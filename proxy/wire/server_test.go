@@ -81,9 +81,9 @@ func (s *served) dial(t *testing.T) net.Conn {
 
 func heartbeat(name string) *Call { return &Call{Method: Heartbeat, Stream: name} }
 
-// TestRepliesKeepOrder: calls of a connection are carried out at once and
-// replied to in their order.
-func TestRepliesKeepOrder(t *testing.T) {
+// TestRepliesAreToldByNumber: calls of a connection are carried out at once and
+// replied to as they end; each caller gets its own.
+func TestRepliesAreToldByNumber(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var mu sync.Mutex
@@ -95,28 +95,49 @@ func TestRepliesKeepOrder(t *testing.T) {
 		<-time.After(d)
 	})
 	c := NewConn(s.dial(t), 0)
-	var got []string
-	done := make(chan struct{})
-	for i := range 200 {
-		c.Go(heartbeat(fmt.Sprint(i)), func(r *Reply, err error) {
-			if err == nil {
-				got = append(got, r.Write.GetDlsn())
+	const n = 200
+	got := make(chan [2]string, n)
+	for i := range n {
+		want := fmt.Sprint(i)
+		c.Go(heartbeat(want), func(r *Reply, err error) {
+			if err != nil {
+				got <- [2]string{want, err.Error()}
+				return
 			}
-			if i == 199 {
-				close(done)
-			}
+			got <- [2]string{want, r.Write.GetDlsn()}
 		})
 	}
-	<-done
-	require.Len(t, got, 200)
-	for i, g := range got {
-		require.Equal(t, fmt.Sprint(i), g)
+	for range n {
+		pair := <-got
+		require.Equal(t, pair[0], pair[1])
 	}
 	require.NoError(t, c.Close())
 	require.NotNil(t, <-s.echo.hung)
 	require.ErrorIs(t, c.Err(), ErrConnClosed)
 	_, err := c.Call(context.Background(), heartbeat("x"))
 	require.ErrorIs(t, err, ErrConnClosed)
+}
+
+// TestSlowCallHoldsUpNobody: another call of the same connection is answered
+// meanwhile.
+func TestSlowCallHoldsUpNobody(t *testing.T) {
+	leave := make(chan struct{})
+	s := serve(t, ConnOptions{}, func(c *Call) {
+		if c.Stream == "slow" {
+			<-leave
+		}
+	})
+	c := NewConn(s.dial(t), 0)
+	slow := make(chan error, 1)
+	c.Go(heartbeat("slow"), func(_ *Reply, err error) { slow <- err })
+	for range 10 {
+		r, err := c.Call(context.Background(), heartbeat("fast"))
+		require.NoError(t, err)
+		require.Equal(t, "fast", r.Write.GetDlsn())
+	}
+	close(leave)
+	require.NoError(t, <-slow)
+	require.NoError(t, c.Close())
 }
 
 // TestEndOfServingAnswersWhatIsOutstanding: the end of ctx stops the reading,
