@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Cluster is the whole system: metadata, bookies and proxies.
@@ -37,6 +38,9 @@ type Options struct {
 	// JournalDirs and LedgerDirs are how many directories each bookie has of
 	// these. Default 1.
 	JournalDirs, LedgerDirs int
+	// BookieLease is how long a restarted bookie may have to wait for the lease
+	// of the process before. Default 5 s, that of the command.
+	BookieLease time.Duration
 	// BookieDir gives the directory of bookie i. Default: in Dir.
 	BookieDir func(i int) string
 }
@@ -123,6 +127,9 @@ func (c *Cluster) plan(o Options, ports []int) {
 	c.Etcd = c.server("etcd", "server", "etcd", "--data", filepath.Join(o.Dir, "etcd"), "--listen", etcd)
 	for i := range o.Bookies {
 		args := append([]string{"server", "bookie", "--metadata", c.Metadata, "--listen", addr()}, o.bookieDirs(i)...)
+		if o.BookieLease > 0 {
+			args = append(args, "--lease", o.BookieLease.String())
+		}
 		c.Bookies = append(c.Bookies, c.server(fmt.Sprintf("bookie%d", i+1), args...))
 	}
 	for i := range o.Proxies {

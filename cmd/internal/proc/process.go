@@ -91,17 +91,25 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill ends the process with SIGKILL and waits until it is gone. One that was
+// never started is gone.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
-	<-p.gone
+	if gone := p.ending(); gone != nil {
+		<-gone
+	}
+}
+
+// ending is closed when the process has ended; nil before the first start.
+func (p *Process) ending() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
 }
 
 // Stop asks the process to drain, and kills it if it takes too long.
 func (p *Process) Stop() {
-	p.mu.Lock()
-	gone := p.gone
-	p.mu.Unlock()
+	gone := p.ending()
 	if gone == nil {
 		return
 	}

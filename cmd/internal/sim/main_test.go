@@ -61,7 +61,13 @@ func dataDir(t *testing.T) string {
 func startWith(t *testing.T, o proc.Options) *proc.Cluster {
 	t.Helper()
 	t.Parallel()
-	o.Binary, o.Dir = binary, dataDir(t)
+	return startAlone(t, o)
+}
+
+// startAlone is for tests that do not run beside others.
+func startAlone(t *testing.T, o proc.Options) *proc.Cluster {
+	t.Helper()
+	o.Binary, o.Dir, o.BookieLease = binary, dataDir(t), 2*time.Second
 	c, err := proc.StartCluster(t.Context(), o)
 	t.Cleanup(func() {
 		if c != nil {
