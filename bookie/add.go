@@ -107,9 +107,11 @@ func (r *refusals) add(a *Add, s bk.Status) {
 
 // AddBatch stores adds. Each gets exactly one result at sink. Body and
 // MasterKey are copied before AddBatch returns. It waits, up to
-// Options.AddWait, for room in the write cache and in the journal's queue.
+// Options.AddWait for the whole batch, for room in the write cache and in the
+// journal's queue.
 func (b *Bookie) AddBatch(sink AddSink, adds []Add) {
 	var refused refusals
+	wait := patience{most: b.o.AddWait}
 	if b.enter() {
 		for len(adds) > 0 {
 			n := runLength(adds)
@@ -117,7 +119,7 @@ func (b *Bookie) AddBatch(sink AddSink, adds []Add) {
 				refused.add(&adds[0], bk.StatusBadRequest)
 				n = 1
 			} else {
-				b.addRun(sink, adds[:n], &refused)
+				b.addRun(sink, adds[:n], &refused, &wait)
 			}
 			adds = adds[n:]
 		}
@@ -129,6 +131,19 @@ func (b *Bookie) AddBatch(sink AddSink, adds []Add) {
 	if len(refused) > 0 {
 		sink.AddsDone(refused)
 	}
+}
+
+// patience is how long a batch may still wait, from its first wait on.
+type patience struct {
+	most  time.Duration
+	until time.Time
+}
+
+func (p *patience) left() time.Duration {
+	if p.until.IsZero() {
+		p.until = time.Now().Add(p.most)
+	}
+	return time.Until(p.until)
 }
 
 // runLength tells how many adds from the first on are good and of one ledger.
@@ -156,7 +171,7 @@ func runLength(adds []Add) int {
 // addRun stores adds of one ledger. The lock of its state is held from the
 // check of the fence until the records are queued, so a fence is behind every
 // add that it did not refuse, in the write cache and in the journal.
-func (b *Bookie) addRun(sink AddSink, run []Add, refused *refusals) {
+func (b *Bookie) addRun(sink AddSink, run []Add, refused *refusals, wait *patience) {
 	l := bk.BodyLedger(run[0].Body)
 	s, j := b.shardOf(l), b.journalOf(l)
 	p := b.pendings.Get().(*pending)
@@ -171,8 +186,11 @@ func (b *Bookie) addRun(sink AddSink, run []Add, refused *refusals) {
 		}
 		p.recycle()
 	}
-	deadline := time.Time{}
-	if !j.WaitRoom(size, b.o.AddWait) {
+	if j.Stalled() {
+		fail(bk.StatusReadOnly)
+		return
+	}
+	if !j.Room(size) && !j.WaitRoom(size, wait.left()) {
 		fail(bk.StatusTooManyRequests)
 		return
 	}
@@ -198,10 +216,7 @@ func (b *Bookie) addRun(sink AddSink, run []Add, refused *refusals) {
 		st.Unlock()
 		*refused = (*refused)[:mark]
 		p.results, p.bodies = p.results[:0], p.bodies[:0]
-		if deadline.IsZero() {
-			deadline = time.Now().Add(b.o.AddWait)
-		}
-		if !s.waitRoom(room, deadline) {
+		if !s.waitRoom(room, wait.left()) {
 			fail(bk.StatusTooManyRequests)
 			return
 		}
@@ -211,12 +226,16 @@ func (b *Bookie) addRun(sink AddSink, run []Add, refused *refusals) {
 // check sorts adds into those to store, in p, and those refused. The state is
 // locked.
 func (b *Bookie) check(st *ledgerstate.State, run []Add, p *pending, refused *refusals) {
-	known, writable := st.Exists, b.state.get() == Writable
+	known, state := st.Exists, b.state.get()
 	p.key = st.Key
 	for i := range run {
 		a := &run[i]
-		if !writable && a.Flags&AddHighPriority == 0 {
+		if state != Writable && a.Flags&AddHighPriority == 0 {
 			refused.add(a, bk.StatusReadOnly)
+			continue
+		}
+		if state == Failed {
+			refused.add(a, bk.StatusIO)
 			continue
 		}
 		if !known {

@@ -55,6 +55,7 @@ func Open(ctx context.Context, o Options) (*Bookie, error) {
 	}
 	o = o.withDefaults()
 	b := &Bookie{o: o, log: o.Logger.Named("bookie")}
+	b.state.changed = b.stateChanged
 	b.pendings.New = func() any { return &pending{b: b} }
 	var err error
 	if b.metrics, err = newMetrics(o.Registerer); err != nil {
@@ -88,7 +89,6 @@ func (b *Bookie) open(ctx context.Context) error {
 	for _, s := range b.shards {
 		s.start()
 	}
-	b.state.changed = b.stateChanged
 	b.accept.Store(true)
 	return nil
 }
@@ -113,7 +113,7 @@ func (b *Bookie) openJournals(ctx context.Context) error {
 		r := &journalRef{b: b, id: i}
 		j, err := journal.Open(journal.Options{
 			FS: b.o.FS, Dir: dirs.Current(b.o.FS, dir), FileBytes: b.o.JournalFileBytes,
-			QueueBytes: b.o.JournalGroupBytes, Settled: r.settled, Failed: b.journalFailed, Logger: b.o.Logger,
+			QueueBytes: b.o.JournalGroupBytes, Settled: r.settled, Failed: b.journalFailed, NoFile: r.noFile, Stalled: r.stalled, Logger: b.o.Logger,
 		})
 		if err != nil {
 			return err
@@ -221,7 +221,21 @@ func (b *Bookie) stateChanged(s State, cause error) {
 
 func (b *Bookie) journalFailed(err error) {
 	b.log.Error("journal failed: nothing more is acknowledged", zap.Error(err))
+	b.metrics.journalErrors.Inc()
 	b.state.fail(err)
+}
+
+// noFile is called by the goroutine of the journal's file pool.
+func (r *journalRef) noFile(err error) { r.b.blockJournal(cause{noJournalFile, r.id}, err) }
+
+// stalled is called by the journal's goroutine.
+func (r *journalRef) stalled(err error) { r.b.blockJournal(cause{journalStalled, r.id}, err) }
+
+func (b *Bookie) blockJournal(c cause, err error) {
+	if err != nil {
+		b.log.Error("journal has no room", zap.Error(err))
+	}
+	b.state.block(c, err)
 }
 
 var errClosed = fmt.Errorf("bookie: %w", bk.ErrClosed)

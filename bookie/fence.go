@@ -28,6 +28,9 @@ func (b *Bookie) Fence(ctx context.Context, l bk.LedgerID, masterKey []byte) bk.
 		return bk.StatusUnauthorized
 	}
 	s, j := b.shardOf(l), b.journalOf(l)
+	if j.Stalled() {
+		return bk.StatusIO // it could not be made durable, and would only queue
+	}
 	st, err := s.table.Lock(l)
 	if err != nil {
 		b.logError("fence", l, err)

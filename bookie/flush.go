@@ -26,36 +26,53 @@ func (b *Bookie) Flush() error {
 	return errors.Join(errs...)
 }
 
+// flushing is what one flush moves. After a failure the next one tries the
+// same again.
+type flushing struct {
+	next    []index.Mark
+	dirty   []*ledgerstate.State
+	arena   *writecache.Arena
+	applied bool // all is in the index, though maybe not durably
+}
+
+// begin takes what there is to flush, in this order:
+//
+//   - The mark first: a record below it was queued before, and so is in this
+//     arena or an earlier one, and its state is among the changed ones.
+//   - The changed states before the arena: an entry that misses this arena
+//     marks its state again.
+func (s *shard) begin() *flushing {
+	f := &flushing{next: s.tails()}
+	f.dirty = s.table.TakeDirty()
+	f.arena = s.cache.Freeze()
+	return f
+}
+
 // flush is a checkpoint of one ledger directory. With always, it is done even
 // if all it moves is the mark.
 func (s *shard) flush(always bool) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
 	start := time.Now()
-	arena, next := s.frozen, s.next
-	if arena == nil {
-		// Before the arena is taken away: a record below such a mark was queued
-		// before, and so put into this arena or an earlier one before that.
-		next = s.tails()
-		arena = s.cache.Freeze()
+	f := s.retry
+	if f == nil {
+		f = s.begin()
 	}
-	dirty := s.table.TakeDirty()
-	if arena.Len() == 0 && len(dirty) == 0 && !always {
+	if f.arena.Len() == 0 && len(f.dirty) == 0 && !always {
 		s.cache.Drop()
 		return nil
 	}
-	info := FlushInfo{Dir: s.id, Entries: arena.Len(), Bytes: int64(arena.Bytes())}
-	extents, err := s.store(arena, dirty, next)
+	info := FlushInfo{Dir: s.id, Entries: f.arena.Len(), Bytes: int64(f.arena.Bytes())}
+	extents, err := s.store(f)
 	info.Extents, info.Duration, info.Err = extents, time.Since(start), err
 	if err != nil {
-		s.frozen, s.next = arena, next
-		s.table.PutBack(dirty)
-		err = errors.Join(err, s.logs.Abandon())
+		s.retry = f
 	} else {
-		s.frozen, s.next = nil, nil
+		s.retry = nil
+		s.table.Settle(f.dirty)
 		s.cache.Drop()
 		s.lastFlush = time.Now()
-		s.setMarks(next)
+		s.setMarks(f.next)
 		err = s.b.recycle()
 	}
 	s.b.metrics.flushed(info)
@@ -111,44 +128,57 @@ func (b *Bookie) recycle() error {
 
 // store makes an arena, changed states and a mark durable: first the entry
 // log, then the index with all that names it.
-func (s *shard) store(arena *writecache.Arena, dirty []*ledgerstate.State, next []index.Mark) (extents int, err error) {
+func (s *shard) store(f *flushing) (extents int, err error) {
+	if f.applied {
+		return 0, s.index.Flush()
+	}
+	s.attempt++
 	batch := s.index.NewBatch()
-	committed := false
-	defer func() {
-		if !committed {
-			err = errors.Join(err, batch.Discard())
-		}
-	}()
-	if err := s.storeEntries(arena, batch); err != nil {
-		return 0, err
+	if err := s.fill(f, batch); err != nil {
+		// No index names what was written: it must not fill the disk.
+		return 0, errors.Join(err, batch.Discard(), s.logs.Discard())
 	}
-	if err := s.logs.Sync(); err != nil {
-		return 0, err
-	}
-	var buf []byte
-	for _, st := range dirty {
-		st.Lock()
-		exists := st.Exists
-		buf = st.Append(buf[:0])
-		s.table.Clean(st)
-		st.Unlock()
-		if exists {
-			if err := batch.SetState(st.ID, buf); err != nil {
-				return 0, err
-			}
-		}
-	}
-	if err := batch.SetMark(next); err != nil {
-		return 0, err
-	}
-	committed = true
 	err = batch.Commit()
+	f.applied = errors.Is(err, index.ErrUnflushed)
+	if err != nil && !f.applied {
+		err = errors.Join(err, s.logs.Abandon())
+	}
 	return batch.Extents, err
 }
 
+// fill writes the entry log, durably, and gathers the batch.
+func (s *shard) fill(f *flushing, batch *index.Batch) error {
+	var buf []byte
+	put := func(st *ledgerstate.State) error { // st is locked
+		if !st.Exists || st.Attempt == s.attempt {
+			return nil
+		}
+		st.Attempt = s.attempt
+		buf = st.Append(buf[:0])
+		return batch.SetState(st.ID, buf)
+	}
+	if err := s.storeEntries(f.arena, batch, put); err != nil {
+		return err
+	}
+	if err := s.logs.Sync(); err != nil {
+		return err
+	}
+	for _, st := range f.dirty {
+		st.Lock()
+		err := put(st)
+		st.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return batch.SetMark(f.next)
+}
+
 // storeEntries writes the entries of an arena and notes in the batch where
-// they lie, and in the states of their ledgers that they do.
-func (s *shard) storeEntries(arena *writecache.Arena, batch *index.Batch) error {
+// they lie. The states of their ledgers go with them, whether or not they are
+// among the changed ones: an index that has an extent must know by the state
+// which entry is the highest, and whether extents may overlap.
+func (s *shard) storeEntries(arena *writecache.Arena, batch *index.Batch, put func(*ledgerstate.State) error) error {
 	ledger, first, last := bk.InvalidLedgerID, bk.InvalidEntryID, bk.InvalidEntryID
 	finish := func() error {
 		if ledger == bk.InvalidLedgerID {
@@ -160,7 +190,7 @@ func (s *shard) storeEntries(arena *writecache.Arena, batch *index.Batch) error 
 		}
 		defer st.Unlock()
 		st.Flushed(first, last)
-		return nil
+		return put(st)
 	}
 	err := arena.Sorted(func(l bk.LedgerID, e bk.EntryID, body []byte) error {
 		if l != ledger {

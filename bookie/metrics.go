@@ -71,7 +71,6 @@ func (m *metrics) unregister() {
 
 func (m *metrics) group(g journal.Group, adds int, err error) {
 	if err != nil {
-		m.journalErrors.Inc()
 		return
 	}
 	m.adds.Add(float64(adds))

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/internal/index"
 )
 
 // Read appends the body of an entry to dst. e = bk.InvalidEntryID reads the
@@ -48,7 +49,7 @@ func (b *Bookie) read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Statu
 	if body, ok := s.cache.Get(l, e, dst); ok {
 		return body, bk.StatusOK
 	}
-	p, ok, err := s.index.Find(l, e, unordered)
+	p, ok, err := s.find(l, e, unordered)
 	if err != nil {
 		return dst, b.readFailed(l, e, err)
 	}
@@ -60,6 +61,30 @@ func (b *Bookie) read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Statu
 		return dst, b.readFailed(l, e, err)
 	}
 	return body, bk.StatusOK
+}
+
+// find asks the index. What the caller knows of the ledger may be old:
+//
+//	read:  sees that no extents overlap
+//	flush: notes that they may, and commits one that does
+//	read:  looks into the last extent that begins at or below e, and misses
+//
+// so a miss counts only if extents still do not overlap after it.
+func (s *shard) find(l bk.LedgerID, e bk.EntryID, unordered bool) (index.Place, bool, error) {
+	p, ok, err := s.index.Find(l, e, unordered)
+	if ok || unordered || err != nil {
+		return p, ok, err
+	}
+	st, err := s.table.LockKnown(l)
+	if st == nil || err != nil {
+		return p, false, err
+	}
+	unordered = st.Unordered
+	st.Unlock()
+	if !unordered {
+		return p, false, nil
+	}
+	return s.index.Find(l, e, true)
 }
 
 func (b *Bookie) readFailed(l bk.LedgerID, e bk.EntryID, err error) bk.Status {

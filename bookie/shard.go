@@ -40,11 +40,11 @@ type shard struct {
 	kick    chan struct{}
 	quit    chan struct{}
 	stopped chan struct{} // nil before start
-	full    bool          // of run
+	full    bool          // of run: too little disk space
 
-	flushMu   sync.Mutex        // one flush at a time; guards what follows
-	frozen    *writecache.Arena // of a flush that failed, to be tried again
-	next      []index.Mark      // that frozen was taken at
+	flushMu   sync.Mutex // one flush at a time; guards what follows
+	retry     *flushing  // of a flush that failed
+	attempt   uint64
 	lastFlush time.Time
 
 	marksMu sync.Mutex   // guards marks
@@ -66,7 +66,7 @@ func openShard(b *Bookie, id int, dir string, cache *index.Cache) (*shard, error
 	if err := dirs.SyncDir(b.o.FS, dir); err != nil {
 		return nil, fmt.Errorf("sync %s: %w", dir, err)
 	}
-	if s.index, err = index.Open(b.o.FS, path, cache, b.o.Logger); err != nil {
+	if s.index, err = index.Open(index.Options{FS: b.o.FS, Dir: path, Cache: cache, Failed: s.indexFailed, Logger: b.o.Logger}); err != nil {
 		return nil, err
 	}
 	if s.marks, err = s.index.Marks(); err != nil {
@@ -85,6 +85,13 @@ func (s *shard) load(l bk.LedgerID) (st ledgerstate.Stored, ok bool, err error) 
 		return err
 	})
 	return st, ok, err
+}
+
+// indexFailed ends the bookie's writing: what is in the write cache can go
+// nowhere until a restart. It runs on a goroutine of the index.
+func (s *shard) indexFailed(err error) {
+	s.b.log.Error("index failed: nothing more is written", zap.String("dir", s.dir), zap.Error(err))
+	s.b.state.fail(err)
 }
 
 func (s *shard) start() {
@@ -135,13 +142,15 @@ func (s *shard) tick() {
 // due says whether a flush is wanted although the cache has room.
 func (s *shard) due() bool {
 	s.flushMu.Lock()
-	failed, age := s.frozen != nil, time.Since(s.lastFlush)
+	failed, age := s.retry != nil, time.Since(s.lastFlush)
 	s.flushMu.Unlock()
 	if failed || age >= s.b.o.FlushInterval && (s.cache.Bytes() > 0 || s.table.Dirty()) {
 		return true
 	}
-	for _, j := range s.b.journals {
-		if j.Bytes() > s.b.o.JournalBytesMax {
+	s.marksMu.Lock()
+	defer s.marksMu.Unlock()
+	for i, j := range s.b.journals {
+		if uint64(j.Tail()) > s.marks[i].From+uint64(s.b.o.JournalBytesMax) {
 			return true
 		}
 	}
@@ -153,12 +162,8 @@ func (s *shard) tryFlush(always bool) {
 	err := s.flush(always)
 	if err != nil {
 		s.b.log.Error("flush failed, will try again", zap.String("dir", s.dir), zap.Error(err))
-		s.b.state.setDisk(s.id, err)
-		return
 	}
-	if !s.full {
-		s.b.state.setDisk(s.id, nil)
-	}
+	s.b.state.block(cause{flushFailed, s.id}, err)
 }
 
 func (s *shard) checkSpace() {
@@ -170,20 +175,20 @@ func (s *shard) checkSpace() {
 	switch {
 	case !s.full && free < freeLow:
 		s.full = true
-		s.b.state.setDisk(s.id, fmt.Errorf("%s: %.1f %% free: %w", s.dir, 100*free, errDiskFull))
+		s.b.state.block(cause{diskFull, s.id}, fmt.Errorf("%s: %.1f %% free: %w", s.dir, 100*free, errDiskFull))
 	case s.full && free > freeHigh:
 		s.full = false
-		s.b.state.setDisk(s.id, nil)
+		s.b.state.block(cause{diskFull, s.id}, nil)
 	}
 }
 
 // waitRoom asks for a flush and waits until the cache may have room.
-func (s *shard) waitRoom(room <-chan struct{}, deadline time.Time) bool {
+func (s *shard) waitRoom(room <-chan struct{}, wait time.Duration) bool {
 	select {
 	case s.kick <- struct{}{}:
 	default: // asked for already
 	}
-	t := time.NewTimer(time.Until(deadline))
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-room:

@@ -11,7 +11,7 @@ type State uint8
 const (
 	Writable State = iota // everything
 	ReadOnly              // reads, fences, and adds of high priority
-	Failed                // reads: a journal can no longer be trusted
+	Failed                // reads: a journal or an index can no longer be trusted
 	Closed                // nothing
 )
 
@@ -35,8 +35,8 @@ type stateBox struct {
 
 	mu       sync.Mutex // guards what follows
 	failed   error
-	wish     bool          // the operator's
-	disks    map[int]error // ledger directory → why it takes nothing
+	wish     bool // the operator's
+	blocked  map[cause]error
 	closed   bool
 	watchers map[int]func()
 	next     int
@@ -54,17 +54,32 @@ func (s *stateBox) fail(err error) {
 
 func (s *stateBox) setWish(on bool) { s.update(func() { s.wish = on }) }
 
-// setDisk says why a ledger directory takes nothing, nil once it does again.
-func (s *stateBox) setDisk(dir int, err error) {
+// cause is one reason to take nothing for a while.
+type cause struct {
+	kind causeKind
+	dir  int // of the ledger or journal directories
+}
+
+type causeKind uint8
+
+const (
+	flushFailed    causeKind = iota // a write cache could not be flushed
+	diskFull                        // a ledger directory has too little space
+	noJournalFile                   // a journal has no file after the one it writes
+	journalStalled                  // a journal has no file to go on in
+)
+
+// block says why the bookie takes nothing, nil once that is over.
+func (s *stateBox) block(c cause, err error) {
 	s.update(func() {
-		if s.disks == nil {
-			s.disks = make(map[int]error)
-		}
 		if err == nil {
-			delete(s.disks, dir)
-		} else {
-			s.disks[dir] = err
+			delete(s.blocked, c)
+			return
 		}
+		if s.blocked == nil {
+			s.blocked = make(map[cause]error)
+		}
+		s.blocked[c] = err
 	})
 }
 
@@ -80,9 +95,9 @@ func (s *stateBox) update(change func()) {
 		now = Closed
 	case s.failed != nil:
 		now, cause = Failed, s.failed
-	case len(s.disks) > 0:
+	case len(s.blocked) > 0:
 		now = ReadOnly
-		for _, err := range s.disks {
+		for _, err := range s.blocked {
 			cause = err
 		}
 	case s.wish:

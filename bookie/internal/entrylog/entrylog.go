@@ -44,6 +44,7 @@ type Store struct {
 	buf     []byte
 	written int64 // bytes of cur in the file; buf comes next
 	started int64 // bytes of cur whose way to the disk has begun
+	synced  bool  // a Sync of cur has returned without an error
 	ledgers map[bk.LedgerID]int64
 	scratch [12]byte
 
@@ -118,7 +119,7 @@ func (s *Store) create() error {
 	s.next++
 	s.cur = &file{log: log, f: f}
 	s.buf = appendHeader(s.buf[:0], log)
-	s.written, s.started = 0, 0
+	s.written, s.started, s.synced = 0, 0, false
 	s.ledgers = make(map[bk.LedgerID]int64)
 	if err := syncDir(s.fs, s.dir); err != nil {
 		return fmt.Errorf("sync directory of entry log %s: %w", path, err)
@@ -147,7 +148,7 @@ func (s *Store) drain() error {
 }
 
 // Sync makes all appended entries durable. A log that is full is closed with
-// its footer. After an error of Append or Sync call Abandon.
+// its footer. After an error of Append or Sync call Discard.
 func (s *Store) Sync() error {
 	if s.cur == nil {
 		return nil
@@ -162,6 +163,7 @@ func (s *Store) Sync() error {
 	if err := s.cur.f.SyncData(); err != nil {
 		return fmt.Errorf("sync entry log %s: %w", fileName(s.cur.log), err)
 	}
+	s.synced = true
 	if full {
 		return s.Abandon()
 	}
@@ -191,6 +193,20 @@ func (s *Store) Abandon() error {
 	f := s.cur.f
 	s.cur, s.buf = nil, s.buf[:0]
 	return f.Close()
+}
+
+// Discard is Abandon for a log that no index names since its last Sync: a file
+// that was never synced goes, so that tries on a full disk do not pile up.
+func (s *Store) Discard() error {
+	if s.cur == nil || s.synced {
+		return s.Abandon()
+	}
+	path := s.fs.PathJoin(s.dir, fileName(s.cur.log))
+	err := s.Abandon()
+	if rerr := s.fs.Remove(path); rerr != nil {
+		err = errors.Join(err, fmt.Errorf("remove entry log %s: %w", path, rerr))
+	}
+	return err
 }
 
 // Read appends to dst the body of size bytes that lies at off. Damage is a

@@ -2,12 +2,16 @@ package index
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/loglode/loglode/bookie/bk"
 )
+
+// ErrUnflushed says that a batch is in the index, but not durably.
+var ErrUnflushed = errors.New("index is not flushed")
 
 // markVersion is on disk: do not renumber.
 const markVersion = 1
@@ -80,30 +84,43 @@ func (b *Batch) SetMark(marks []Mark) error {
 // Discard drops the batch.
 func (b *Batch) Discard() error { return b.b.Close() }
 
-// Commit makes the batch durable; it ends the batch. After an error it may be
-// durable or not.
+// Commit makes the batch durable; it ends the batch. After ErrUnflushed the
+// batch is in the index and Flush may make it durable yet; after any other
+// error it is not.
 func (b *Batch) Commit() error {
-	if err := b.flushExtent(); err != nil {
-		return err
-	}
 	x := b.x
+	err := b.flushExtent()
+	if err == nil {
+		err = x.fs.err()
+	}
+	if err == nil {
+		err = x.db.Apply(b.b, pebble.NoSync)
+	}
+	if err = errors.Join(err, b.b.Close()); err != nil {
+		return fmt.Errorf("write index: %w", err)
+	}
+	return x.Flush()
+}
+
+// Flush makes all committed batches durable; its error is an ErrUnflushed.
+func (x *Index) Flush() error {
 	select {
-	case <-x.failed: // of an earlier commit that has reported it
+	case <-x.failed: // of an earlier flush that has reported it
 	default:
 	}
-	if err := x.db.Apply(b.b, pebble.NoSync); err != nil {
-		return fmt.Errorf("write index: %w", err)
+	if err := x.fs.err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnflushed, err)
 	}
 	done, err := x.db.AsyncFlush()
 	if err != nil {
-		return fmt.Errorf("flush index: %w", err)
+		return fmt.Errorf("%w: %w", ErrUnflushed, err)
 	}
 	select {
 	case <-done:
+		return nil
 	case err := <-x.failed:
-		return fmt.Errorf("flush index: %w", err)
+		return fmt.Errorf("%w: %w", ErrUnflushed, err)
 	}
-	return b.b.Close()
 }
 
 // Marks gives the stored marks, none in a new index.

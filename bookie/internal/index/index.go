@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -35,34 +36,68 @@ func (c *Cache) Release() { c.c.Unref() }
 // of goroutines, batches from one at a time.
 type Index struct {
 	db     *pebble.DB
+	fs     *guardFS
 	recent recent
 
 	failed chan error // told of errors of pebble's own goroutines
 }
 
-// Open opens the index in dir, or makes one.
-func Open(fs vfs.FS, dir string, cache *Cache, log *zap.Logger) (*Index, error) {
-	x := &Index{failed: make(chan error, 1)}
+// Options sets up an index.
+type Options struct {
+	FS    vfs.FS
+	Dir   string // exists
+	Cache *Cache
+	// Failed is called once when the index can write nothing more until it is
+	// opened again; it can still be read. It is called by a goroutine of pebble
+	// and may not use the index.
+	Failed func(err error)
+	Logger *zap.Logger
+}
+
+// noStall is a threshold that is not reached: a flush is waited for before the
+// next batch comes, so memory is bounded, and a stalled write could not be
+// taken back at Close.
+const noStall = 1 << 20
+
+// Open opens the index in Dir, or makes one.
+func Open(opts Options) (*Index, error) {
+	x := &Index{failed: make(chan error, 1), fs: &guardFS{FS: opts.FS, closing: make(chan struct{})}}
 	o := &pebble.Options{
-		FS:                          orderedFS{fs},
-		Cache:                       cache.c,
+		FS:                          x.fs,
+		Cache:                       opts.Cache.c,
 		DisableWAL:                  true,
 		MemTableSize:                2 << 20,
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: noStall,
+		L0StopWritesThreshold:       noStall,
 		MaxOpenFiles:                256,
 		MaxManifestFileSize:         4 << 20,
 		L0CompactionThreshold:       4,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      logger{log.Named("index").Sugar()},
+		Logger:                      logger{opts.Logger.Named("index").Sugar(), x.stop(opts.Failed)},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
 	o.EventListener = &pebble.EventListener{BackgroundError: x.backgroundError}
-	db, err := pebble.Open(dir, o)
-	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	db, err := pebble.Open(opts.Dir, o)
+	if err == nil {
+		x.db = db
+		if err = x.fs.err(); err != nil { // while it was opened
+			err = errors.Join(err, x.Close())
+		}
 	}
-	x.db = db
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", opts.Dir, err)
+	}
 	return x, nil
+}
+
+// stop gives what to do when pebble can write nothing more.
+func (x *Index) stop(failed func(error)) func(error) {
+	return func(err error) {
+		if x.fs.stop(err) && failed != nil {
+			failed(err)
+		}
+		x.backgroundError(err)
+	}
 }
 
 func (x *Index) backgroundError(err error) {
@@ -75,19 +110,34 @@ func (x *Index) backgroundError(err error) {
 	}
 }
 
-// logger passes on what an operator should see. Fatalf must not return: pebble
-// calls it when it cannot go on.
-type logger struct{ l *zap.SugaredLogger }
+// logger passes on what an operator should see.
+type logger struct {
+	l    *zap.SugaredLogger
+	stop func(error)
+}
 
 func (logger) Infof(string, ...any)                {}
 func (g logger) Errorf(format string, args ...any) { g.l.Errorf(format, args...) }
+
+// Fatalf is called when pebble cannot go on. A manifest that could not be
+// written is no broken invariant: pebble returns the error to the flush or
+// compaction that met it. What is in memory and on disk can still be read;
+// guardFS sees to it that nothing more is written.
 func (g logger) Fatalf(format string, args ...any) {
-	g.l.Errorf(format, args...)
-	panic("index: " + fmt.Sprintf(format, args...))
+	msg := fmt.Sprintf(format, args...)
+	g.l.Error(msg)
+	if strings.HasPrefix(msg, "MANIFEST ") && strings.Contains(msg, "failed") {
+		g.stop(errors.New(msg))
+		return
+	}
+	panic("index: " + msg)
 }
 
 // Close closes the database. A batch that was not committed is lost.
-func (x *Index) Close() error { return x.db.Close() }
+func (x *Index) Close() error {
+	close(x.fs.closing)
+	return x.db.Close()
+}
 
 func (x *Index) get(key []byte, use func(v []byte) error) (bool, error) {
 	v, c, err := x.db.Get(key)

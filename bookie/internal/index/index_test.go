@@ -27,7 +27,7 @@ func openIndex(t testing.TB, fs vfs.FS) *Index {
 	require.NoError(t, fs.MkdirAll("/i", 0o755))
 	c := NewCache(1 << 20)
 	defer c.Release()
-	x, err := Open(fs, "/i", c, zap.NewNop())
+	x, err := Open(Options{FS: fs, Dir: "/i", Cache: c, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	return x
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -46,7 +47,15 @@ type Options struct {
 	// Failed is called once, by the journal's goroutine, when the journal ends
 	// because of err, before any waiter learns of it.
 	Failed func(err error)
-	Logger *zap.Logger
+	// NoFile is called, by one goroutine, with why the file after the one that
+	// is written cannot be made, and with nil once it is. Until the last file is
+	// full, the journal goes on.
+	NoFile func(err error)
+	// Stalled is called, by one goroutine, with why the journal has no room to
+	// go on, and with nil once it has. Whoever waits gets the error; the records
+	// stay and are written first then.
+	Stalled func(err error)
+	Logger  *zap.Logger
 }
 
 // group is what one write and one sync make durable.
@@ -76,6 +85,14 @@ func (g *group) end() LSN {
 	return alignUp(g.base + LSN(len(g.buf)))
 }
 
+// seal completes the bytes of a group.
+func (g *group) seal() {
+	groupHeader{lsn: g.base, size: uint32(len(g.buf)), count: uint32(g.count)}.put(g.buf)
+	if n := len(g.buf) % blockSize; n != 0 {
+		g.buf = append(g.buf, zeroBlock[:blockSize-n]...)
+	}
+}
+
 // Journal is one open journal directory. One goroutine, started by Start and
 // ended by Close, does all writing; a second, of its file pool, prepares the
 // next file.
@@ -92,9 +109,11 @@ type Journal struct {
 
 	// Set by Open and Replay, for Start.
 	unstarted []fileInfo // files whose header is not theirs
-	end       LSN        // where the replayed records end
+	from, end LSN        // where the replay began, where the replayed records end
 
 	stopped chan struct{}
+	closed  chan struct{} // closed by Close
+	stalled atomic.Bool
 
 	mu      sync.Mutex    // guards what follows
 	wake    sync.Cond     // run waits here, on mu
@@ -161,15 +180,32 @@ func (j *Journal) Append(w Waiter, recs []Record) error {
 	return nil
 }
 
-// WaitRoom returns true once the next group has room for n bytes more, false
-// after timeout. A group without records has room for anything.
+// Stalled reports whether the journal has no room on its disk: what is
+// appended now would get an error.
+func (j *Journal) Stalled() bool { return j.stalled.Load() }
+
+// Room reports whether the next group has room for n bytes more. A group
+// without records has room for anything.
+func (j *Journal) Room(n int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.roomFor(n)
+}
+
+// roomFor is Room; mu is held. A journal that has ended or stalled answers by
+// itself.
+func (j *Journal) roomFor(n int) bool {
+	return j.err != nil || j.stalled.Load() || j.cur.count == 0 || len(j.cur.buf)+n <= j.o.QueueBytes
+}
+
+// WaitRoom returns true once there is Room, false after timeout.
 func (j *Journal) WaitRoom(n int, timeout time.Duration) bool {
 	var deadline <-chan time.Time
 	for {
 		j.mu.Lock()
-		if j.err != nil || j.cur.count == 0 || len(j.cur.buf)+n <= j.o.QueueBytes {
+		if j.roomFor(n) {
 			j.mu.Unlock()
-			return true // an ended journal answers by itself
+			return true
 		}
 		if j.room == nil {
 			j.room = make(chan struct{})
@@ -225,7 +261,15 @@ func (j *Journal) run() {
 			return
 		}
 		start := time.Now()
+		g.seal()
 		bytes, err := j.write(g)
+		if isNoRoom(err) {
+			bytes, err = j.stall(g, err)
+		}
+		if err == ErrClosed {
+			j.closeStalled()
+			return
+		}
 		if err != nil {
 			j.fail(g, err)
 			return
@@ -254,16 +298,11 @@ func (j *Journal) settle(ws []Waiter, g Group, err error, synced LSN) {
 }
 
 // write makes a group durable. A group without records only waits for those
-// before it.
+// before it. After an error that isNoRoom it may be called again: nothing that
+// was accepted is lost then, and no sync has failed.
 func (j *Journal) write(g *group) (int, error) {
 	if g.count == 0 {
 		return 0, nil
-	}
-	size := len(g.buf)
-	groupHeader{lsn: g.base, size: uint32(size), count: uint32(g.count)}.put(g.buf)
-	for len(g.buf)%blockSize != 0 {
-		n := blockSize - len(g.buf)%blockSize
-		g.buf = append(g.buf, zeroBlock[:n]...)
 	}
 	off := blockSize + int64(g.base-j.header.start)
 	if off+int64(len(g.buf)) > j.fileSize && off > blockSize {
@@ -282,7 +321,7 @@ func (j *Journal) write(g *group) (int, error) {
 		return 0, fmt.Errorf("write %d bytes to journal file %d at %d: %w", len(g.buf), j.header.seq, off, err)
 	}
 	if err := j.file.SyncData(); err != nil {
-		return 0, fmt.Errorf("sync journal file %d: %w", j.header.seq, err)
+		return 0, &syncError{fmt.Errorf("sync journal file %d: %w", j.header.seq, err)}
 	}
 	j.fileSize = max(j.fileSize, off+int64(len(g.buf)))
 	return len(g.buf), nil
@@ -363,6 +402,7 @@ func (j *Journal) Close() error {
 	if !started {
 		return nil
 	}
+	close(j.closed)
 	j.wake.Signal()
 	<-j.stopped
 	err := j.file.Close()

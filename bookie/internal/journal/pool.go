@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -16,6 +17,8 @@ const (
 	firstBytes  = 8 << 20 // size of a file that somebody waits for
 	writeClass  = vfs.DiskWriteCategory("journal")
 	zeroingSize = 256 << 10
+
+	retryInterval = time.Second // from one failed try to prepare a file to the next
 )
 
 var zeroBlock = make([]byte, zeroingSize)
@@ -41,30 +44,43 @@ type prepared struct {
 }
 
 // pool keeps files that are not needed any more and makes the next one ready
-// while the one before is written. Its goroutine, run, ends with close.
+// while the one before is written. What fails is tried again, with a fresh
+// file, until there is room. Its goroutine, run, ends with close.
 type pool struct {
-	fs    vfs.FS
-	dir   string
-	bytes int64
+	fs     vfs.FS
+	dir    string
+	bytes  int64
+	noFile func(error) // of Options
 
-	want    chan uint64   // seq to prepare
-	ready   chan prepared // what became of it
+	want    chan uint64 // seq to prepare
+	quit    chan struct{}
 	stopped chan struct{}
 
-	mu    sync.Mutex // guards spare
-	spare []string   // names
+	mu      sync.Mutex // guards what follows
+	changed sync.Cond  // take waits here, on mu
+	next    *prepared  // nil while there is none
+	err     error      // why there is none, nil while the first try is under way
+	spare   []string   // names
 }
 
 func newPool(o Options) *pool {
-	return &pool{
-		fs: o.FS, dir: o.Dir, bytes: o.FileBytes,
-		want: make(chan uint64, 1), ready: make(chan prepared, 1), stopped: make(chan struct{}),
+	p := &pool{
+		fs: o.FS, dir: o.Dir, bytes: o.FileBytes, noFile: o.NoFile,
+		want: make(chan uint64, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	p.changed.L = &p.mu
+	return p
 }
 
-// start gives the first file and begins to prepare the one after it.
+// start gives the first file and begins to prepare the one after it. A full
+// disk may still have room for a small one: it is enough to take fences.
 func (p *pool) start(seq uint64) (vfs.File, int64, error) {
-	first := p.prepare(seq, min(firstBytes, p.bytes))
+	var first prepared
+	for _, size := range []int64{firstBytes, firstBytes / 16, 16 * blockSize} {
+		if first = p.prepare(seq, min(size, p.bytes)); !vfs.IsNoSpaceError(first.err) {
+			break
+		}
+	}
 	if first.err != nil {
 		return nil, 0, first.err
 	}
@@ -76,30 +92,65 @@ func (p *pool) start(seq uint64) (vfs.File, int64, error) {
 func (p *pool) run() {
 	defer close(p.stopped)
 	for seq := range p.want {
-		p.ready <- p.prepare(seq, p.bytes)
+		for failed := false; ; failed = true {
+			r := p.prepare(seq, p.bytes)
+			p.put(r)
+			if p.noFile != nil && failed == (r.err == nil) {
+				p.noFile(r.err) // the first failure, or the end of it
+			}
+			if r.err == nil {
+				break
+			}
+			t := time.NewTimer(retryInterval)
+			select {
+			case <-t.C:
+			case <-p.quit:
+				t.Stop()
+				return
+			}
+		}
 	}
-	close(p.ready)
+}
+
+func (p *pool) put(r prepared) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next, p.err = nil, r.err
+	if r.err == nil {
+		p.next = &r
+	}
+	p.changed.Broadcast()
 }
 
 // take gives the file that was prepared for seq and has the next one prepared.
-// What could not be prepared ahead is tried once more: the disk may have room
-// again.
+// It waits while the first try is under way; what failed is a noFileError, and
+// take may be called again.
 func (p *pool) take(seq uint64) (vfs.File, int64, error) {
-	r := <-p.ready
-	if r.err != nil {
-		r = p.prepare(seq, min(firstBytes, p.bytes))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.next == nil && p.err == nil {
+		p.changed.Wait()
 	}
-	if r.err != nil {
-		return nil, 0, r.err
+	if p.next == nil {
+		return nil, 0, &noFileError{p.err}
 	}
-	p.want <- seq + 1
+	r := p.next
+	p.next = nil
+	p.want <- seq + 1 // has room: run is done with the one before
 	return r.file, r.size, nil
 }
+
+// noFileError says that there is no file to go on in, yet.
+type noFileError struct{ err error }
+
+func (e *noFileError) Error() string { return e.err.Error() }
+func (e *noFileError) Unwrap() error { return e.err }
 
 func (p *pool) prepare(seq uint64, bytes int64) prepared {
 	name := p.fs.PathJoin(p.dir, fileName(seq))
 	if old := p.pop(); old != "" {
 		if err := p.fs.Rename(p.fs.PathJoin(p.dir, old), name); err != nil {
+			p.push(old)
 			return prepared{err: fmt.Errorf("recycle journal file %s as %d: %w", old, seq, err)}
 		}
 	}
@@ -112,7 +163,8 @@ func (p *pool) prepare(seq uint64, bytes int64) prepared {
 		err = syncDir(p.fs, p.dir)
 	}
 	if err != nil {
-		return prepared{err: errors.Join(fmt.Errorf("prepare journal file %d: %w", seq, err), f.Close())}
+		// Not to be tried again with the same file: its sync may have failed.
+		return prepared{err: errors.Join(fmt.Errorf("prepare journal file %d: %w", seq, err), f.Close(), p.fs.Remove(name))}
 	}
 	return prepared{seq: seq, file: f, size: size}
 }
@@ -161,6 +213,12 @@ func (p *pool) pop() string {
 	return name
 }
 
+func (p *pool) push(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spare = append(p.spare, name)
+}
+
 // give hands files over to be recycled; those beyond spareMax, and small ones,
 // are removed.
 func (p *pool) give(files []fileInfo) error {
@@ -182,12 +240,12 @@ func (p *pool) give(files []fileInfo) error {
 // close ends run and closes the file that nobody took.
 func (p *pool) close() error {
 	close(p.want)
-	var err error
-	for r := range p.ready {
-		if r.file != nil {
-			err = errors.Join(err, r.file.Close())
-		}
-	}
+	close(p.quit)
 	<-p.stopped
-	return err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == nil {
+		return nil
+	}
+	return p.next.file.Close()
 }

@@ -18,7 +18,7 @@ func Open(o Options) (*Journal, error) {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	j := &Journal{o: o, log: o.Logger.Named("journal"), pool: newPool(o), cur: &group{}, spare: &group{}}
+	j := &Journal{o: o, log: o.Logger.Named("journal"), pool: newPool(o), closed: make(chan struct{}), cur: &group{}, spare: &group{}}
 	j.wake.L = &j.mu
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func readAt(f vfs.File, p []byte, off int64) (int, error) {
 // A torn end is where Replay stops. Damage that cannot be a torn end, or a
 // missing file, is a *bk.CorruptError; fn has then seen the records before it.
 func (j *Journal) Replay(from, synced LSN, fn func(lsn LSN, t Type, body []byte) error) error {
-	j.end = from
+	j.end, j.from = from, from
 	first := 0
 	for first+1 < len(j.files) && j.files[first+1].header.prevEnd <= from {
 		first++
@@ -282,7 +282,8 @@ func (j *Journal) lostHeader(f fileInfo, file vfs.File, from LSN) (bool, error) 
 // last file is synced first: what was replayed from it may have been in the
 // page cache only.
 func (j *Journal) Start() error {
-	start, seq, prevSeq := j.end, uint64(0), uint64(0)
+	// The mark can be above all that is on disk: it covers what was queued.
+	start, seq, prevSeq := max(j.end, j.from), uint64(0), uint64(0)
 	size := j.o.FileBytes
 	for _, f := range j.files {
 		start = max(start, f.header.start+LSN(f.size))

@@ -96,7 +96,10 @@ type State struct {
 
 	waiters []*Waiter
 
-	dirty   bool
+	Attempt uint64 // of the flush that wrote the state last
+
+	dirty   bool // in the table's list of changed ones
+	taken   bool // by a flush that has not ended
 	evicted bool
 	used    uint32 // pass of Evict after which it was last used
 }

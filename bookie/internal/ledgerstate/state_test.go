@@ -47,12 +47,25 @@ func TestEvictionKeepsWhatIsInUse(t *testing.T) {
 		table.Evict(0)
 	}
 	require.Equal(t, 100, table.Len(), "all are dirty")
-	for _, s := range table.TakeDirty() {
+	taken := table.TakeDirty()
+	for range 5 {
+		table.Evict(0)
+	}
+	require.Equal(t, 100, table.Len(), "all are on their way to the index")
+	for _, s := range taken {
 		s.Lock()
 		stored[s.ID] = s.Stored
-		table.Clean(s)
 		s.Unlock()
 	}
+	s, err := table.Lock(3)
+	require.NoError(t, err)
+	table.MarkDirty(s) // a change after the flush began is for the next one
+	s.Unlock()
+	table.Settle(taken)
+	require.True(t, table.Dirty())
+	again := table.TakeDirty()
+	require.Equal(t, []*State{s}, again)
+	table.Settle(again)
 	for range 5 {
 		table.Evict(10)
 	}
@@ -67,7 +80,7 @@ func TestEvictionKeepsWhatIsInUse(t *testing.T) {
 		require.Equal(t, bk.EntryID(l), s.LAC)
 		s.Unlock()
 	}
-	s, err := table.LockKnown(1000)
+	s, err = table.LockKnown(1000)
 	require.NoError(t, err)
 	require.Nil(t, s)
 	require.Equal(t, 100, table.Len(), "a ledger that is not known takes no memory")

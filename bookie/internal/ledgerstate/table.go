@@ -123,27 +123,31 @@ func (t *Table) Dirty() bool {
 	return len(t.dirty) > 0
 }
 
-// TakeDirty begins a flush: it gives the states that changed since the last.
+// TakeDirty begins a flush: it gives the states that changed since the last
+// one. They stay in memory until Settle. A change after it is for the next
+// flush, even if this one stores it too: call TakeDirty before the write cache
+// is frozen, so that an entry of the next arena always has a dirty state.
 func (t *Table) TakeDirty() []*State {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	d := t.dirty
 	t.dirty = nil
+	t.mu.Unlock()
+	for _, s := range d {
+		s.Mutex.Lock()
+		s.dirty, s.taken = false, true
+		s.Mutex.Unlock()
+	}
 	return d
 }
 
-// PutBack undoes TakeDirty after a flush that failed.
-func (t *Table) PutBack(states []*State) {
+// Settle ends a flush: what TakeDirty gave is stored.
+func (t *Table) Settle(states []*State) {
 	for _, s := range states {
 		s.Mutex.Lock()
-		s.dirty = false // it may be in no list, or in the new one: twice does no harm
-		t.MarkDirty(s)
+		s.taken = false
 		s.Mutex.Unlock()
 	}
 }
-
-// Clean marks a state as stored. The state is locked.
-func (t *Table) Clean(s *State) { s.dirty = false }
 
 // Evict forgets states that are stored, have no waiter and were not used since
 // the call before the last one, until at most keep are left.
@@ -163,7 +167,7 @@ func (t *Table) Evict(keep int) {
 		if !s.Mutex.TryLock() {
 			continue
 		}
-		if !s.dirty && len(s.waiters) == 0 && t.passes-s.used > 2 {
+		if !s.dirty && !s.taken && len(s.waiters) == 0 && t.passes-s.used > 2 {
 			s.evicted = true
 			delete(t.states, l)
 		}

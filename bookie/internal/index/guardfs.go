@@ -1,0 +1,200 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// retryPause is the least time from a failed call to the next file pebble
+// makes: it tries failed flushes again at once, and for ever.
+const retryPause = 250 * time.Millisecond
+
+var errStopped = errors.New("index: nothing is written any more")
+
+// guardFS is what pebble writes through. It does three things.
+//
+// It makes the name of a new manifest durable before anything else is done.
+// Pebble creates the manifest, then a marker that names it, and syncs the
+// directory once for both; on a file system that does not keep the order of the
+// two a crash could leave the marker alone, and the index would not open.
+//
+// It slows down retries.
+//
+// Once the index has failed (stop), it refuses everything that changes the
+// disk: what pebble would do next to files whose state it does not know may do
+// harm, and the next start finds them as the failure left them.
+type guardFS struct {
+	vfs.FS
+	closing chan struct{} // closed by Index.Close
+
+	mu      sync.Mutex // guards what follows
+	stopped error
+	failed  time.Time // when a call failed last
+}
+
+func (g *guardFS) Unwrap() vfs.FS { return g.FS }
+
+// stop refuses all further changes; it reports whether it is the first.
+func (g *guardFS) stop(err error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped != nil {
+		return false
+	}
+	g.stopped = err
+	return true
+}
+
+// err tells why nothing is written any more, nil while it is.
+func (g *guardFS) err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped
+}
+
+// change runs a call that changes the disk.
+func (g *guardFS) change(call func() error) error {
+	if err := g.err(); err != nil {
+		return fmt.Errorf("%w: %w", errStopped, err)
+	}
+	err := call()
+	if err != nil {
+		g.mu.Lock()
+		g.failed = time.Now()
+		g.mu.Unlock()
+	}
+	return err
+}
+
+// pause waits after a failure, without end once stopped, until Close.
+func (g *guardFS) pause() {
+	g.mu.Lock()
+	stopped, left := g.stopped != nil, retryPause-time.Since(g.failed)
+	g.mu.Unlock()
+	if stopped {
+		<-g.closing
+		return
+	}
+	if left <= 0 {
+		return
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-g.closing:
+	}
+}
+
+func (g *guardFS) file(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &guardFile{File: f, g: g}, nil
+}
+
+func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
+	g.pause()
+	err = g.change(func() error {
+		f, err = g.FS.Create(name, c)
+		if err != nil || !strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
+			return err
+		}
+		d, err := g.FS.OpenDir(g.PathDir(name))
+		if err == nil {
+			err = errors.Join(d.Sync(), d.Close())
+		}
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		return nil
+	})
+	return g.file(f, err)
+}
+
+func (g *guardFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
+	g.pause()
+	err = g.change(func() error {
+		f, err = g.FS.ReuseForWrite(old, name, c)
+		return err
+	})
+	return g.file(f, err)
+}
+
+func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (f vfs.File, err error) {
+	err = g.change(func() error {
+		f, err = g.FS.OpenReadWrite(name, c, o...)
+		return err
+	})
+	return g.file(f, err)
+}
+
+func (g *guardFS) OpenDir(name string) (vfs.File, error) { return g.file(g.FS.OpenDir(name)) }
+
+func (g *guardFS) Link(old, name string) error {
+	return g.change(func() error { return g.FS.Link(old, name) })
+}
+
+func (g *guardFS) Remove(name string) error {
+	return g.change(func() error { return g.FS.Remove(name) })
+}
+
+func (g *guardFS) RemoveAll(name string) error {
+	return g.change(func() error { return g.FS.RemoveAll(name) })
+}
+
+func (g *guardFS) Rename(old, name string) error {
+	return g.change(func() error { return g.FS.Rename(old, name) })
+}
+
+func (g *guardFS) MkdirAll(name string, perm os.FileMode) error {
+	return g.change(func() error { return g.FS.MkdirAll(name, perm) })
+}
+
+func (g *guardFS) Lock(name string) (c io.Closer, err error) {
+	err = g.change(func() error {
+		c, err = g.FS.Lock(name)
+		return err
+	})
+	return c, err
+}
+
+type guardFile struct {
+	vfs.File
+	g *guardFS
+}
+
+func (f *guardFile) Write(p []byte) (n int, err error) {
+	err = f.g.change(func() error {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
+}
+
+func (f *guardFile) WriteAt(p []byte, off int64) (n int, err error) {
+	err = f.g.change(func() error {
+		n, err = f.File.WriteAt(p, off)
+		return err
+	})
+	return n, err
+}
+
+func (f *guardFile) Sync() error { return f.g.change(f.File.Sync) }
+
+func (f *guardFile) SyncData() error { return f.g.change(f.File.SyncData) }
+
+func (f *guardFile) SyncTo(length int64) (full bool, err error) {
+	err = f.g.change(func() error {
+		full, err = f.File.SyncTo(length)
+		return err
+	})
+	return full, err
+}
