@@ -59,7 +59,8 @@ func (w *Writer) push(ctx context.Context, p []byte, done func(bk.EntryID, error
 func (w *Writer) admit(ctx context.Context, n int, block bool) error {
 	for first := true; ; first = false {
 		if w.core.Err() != nil {
-			return nil // Push says so
+			w.admitNext() // the others are to hear of it too
+			return nil    // Push says so
 		}
 		if w.closing {
 			w.admitNext()
@@ -122,14 +123,10 @@ func (w *Writer) enqueue(add quorum.Add, p []byte, done func(bk.EntryID, error),
 	size := wire.AddRequestOverhead + body
 	if w.chunk != nil && w.chunk.Size()-w.fill < size {
 		w.chunk.Release()
-		w.chunk, w.large = nil, true
+		w.chunk, w.grade = nil, min(w.grade+1, len(conn.ChunkSizes)-1)
 	}
 	if w.chunk == nil {
-		capacity := conn.SmallChunk
-		if w.large {
-			capacity = conn.LargeChunk
-		}
-		w.chunk, w.fill = w.c.pool.Chunks().Get(max(size, capacity)), 0
+		w.chunk, w.fill = w.c.pool.Chunks().Get(max(size, conn.ChunkSizes[w.grade])), 0
 	}
 	frame := w.chunk.Tail(w.fill)
 	frame = wire.AppendAddRequest(frame, 0, &w.key, body)
@@ -212,7 +209,9 @@ func (w *Writer) AddsDone(a *conn.Adds, acks []conn.Ack) {
 			w.core.Ack(k.Entry, s)
 			continue
 		}
-		a.Bookie().NoteFailure()
+		if k.Status != bk.StatusFenced && k.Status != bk.StatusUnauthorized {
+			a.Bookie().NoteFailure() // those two say nothing against the bookie
+		}
 		w.core.Fail(k.Entry, s, &bk.BookieError{Bookie: a.Bookie().ID(), Err: k.Status.Err()})
 	}
 	w.act()

@@ -135,20 +135,28 @@ func (w *Writer) pick(r pickRequest) {
 	w.settle()
 }
 
-// substitutes chooses a bookie for each failed position.
+// substitutes chooses a bookie for each failed position, or for as many as it
+// can.
 func (c *Client) substitutes(ctx context.Context, r pickRequest) ([]quorum.Pick, error) {
 	bookies, err := c.cluster.Bookies(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list bookies: %w", err)
 	}
 	c.mu.Lock()
-	ensemble, err := placement.Replace(c.rng, r.ensemble, r.positions, bookies.Writable, r.failed, c.avoid)
+	positions := r.positions
+	ensemble, err := placement.Replace(c.rng, r.ensemble, positions, bookies.Writable, r.failed, c.avoid)
+	var short *placement.NotEnoughError
+	if errors.As(err, &short) && short.Have > 0 {
+		// Some are better than none: the core asks again for the others.
+		positions = positions[:short.Have]
+		ensemble, err = placement.Replace(c.rng, r.ensemble, positions, bookies.Writable, r.failed, c.avoid)
+	}
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	var picks []quorum.Pick
-	for _, p := range r.positions {
+	for _, p := range positions {
 		picks = append(picks, quorum.Pick{Pos: p, Bookie: ensemble[p]})
 	}
 	return picks, nil

@@ -19,10 +19,8 @@ import (
 
 // Fixed limits of a client.
 const (
-	// queueBytesMax is the most bytes that wait to be sent on one connection.
-	queueBytesMax = 64 << 20
-	backoffMin    = 20 * time.Millisecond
-	backoffMax    = 500 * time.Millisecond
+	backoffMin = 20 * time.Millisecond
+	backoffMax = 500 * time.Millisecond
 	// quarantine is how long a bookie that failed is avoided where there is
 	// another.
 	quarantine = 30 * time.Second
@@ -80,7 +78,7 @@ func New(cluster *layout.Cluster, opts Options) (*Client, error) {
 	c.pool = conn.NewPool(conn.Options{
 		Dial: opts.Dial, Resolve: cluster.Resolve, DialTimeout: opts.DialTimeout,
 		Tick:       min(max(tick, time.Millisecond), 250*time.Millisecond),
-		QueueBytes: queueBytesMax, StallTimeout: opts.AddTimeout,
+		QueueBytes: int(opts.QueueBytes), StallTimeout: opts.AddTimeout,
 		BackoffMin: backoffMin, BackoffMax: backoffMax, Logger: opts.Logger,
 	})
 	return c, nil
@@ -117,7 +115,6 @@ func (c *Client) Close() error {
 	c.cancel()
 	c.pool.Close()
 	c.wg.Wait()
-	c.metrics.unregister()
 	if c.store != nil {
 		errs = append(errs, c.store.Close())
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/conn"
@@ -52,22 +51,6 @@ func (w *Writer) popFailed(last bk.EntryID, cause error) {
 // freed lets callers in that wait for room. The caller holds mu.
 func (w *Writer) freed() {
 	w.admitNext()
-}
-
-// idle is called when the last pending entry completed. The caller holds mu.
-func (w *Writer) idle() {
-	if w.chunk != nil {
-		w.chunk.Release()
-		w.chunk, w.large = nil, false
-	}
-	if w.c.opts.LACDelay < 0 || w.core.LAC() <= w.lacTold {
-		return
-	}
-	w.idleSince = time.Now()
-	if !w.lacArmed {
-		w.lacArmed = true
-		w.lacTimer.Reset(w.c.opts.LACDelay)
-	}
 }
 
 // trim gives back what a burst of adds made grow: an idle ledger holds little.
@@ -134,39 +117,4 @@ func (c *completion) tell() {
 	}
 	c.waiter.id, c.waiter.err = c.id, c.err
 	c.waiter.ch <- struct{}{}
-}
-
-// lacTick runs when the writer may have been idle for LACDelay: it tells the
-// bookies of the last entry's write set the LAC, which so far no entry carries
-// (rule 13). Nothing depends on the answers.
-func (w *Writer) lacTick() {
-	w.mu.Lock()
-	lac := w.core.LAC()
-	left := w.c.opts.LACDelay - time.Since(w.idleSince)
-	switch {
-	case w.core.Err() != nil || w.core.Pending() > 0 || lac <= w.lacTold:
-		w.lacArmed = false
-		w.mu.Unlock()
-		return
-	case left > 0:
-		w.lacTimer.Reset(left)
-		w.mu.Unlock()
-		return
-	}
-	w.lacArmed = false
-	w.lacTold = lac
-	w.trim()
-	var to []*conn.Bookie
-	for k := range w.q.Write {
-		to = append(to, w.slots[(int(lac%bk.EntryID(w.q.Ensemble))+k)%w.q.Ensemble].bookie)
-	}
-	w.mu.Unlock()
-	w.c.metrics.lacWrites.Inc()
-	body := w.digester.AppendLAC(nil, w.id, lac)
-	for _, b := range to {
-		b.Start(&conn.Call{
-			Op: conn.OpWriteLAC, Ledger: w.id, Entry: lac, Key: &w.key, Payload: body,
-			Timeout: w.c.opts.AddTimeout,
-		})
-	}
 }

@@ -70,6 +70,9 @@ func (w *Writer) forceFailed(id uint32, s quorum.Slot, err error) {
 }
 
 func (w *Writer) forceDone(id uint32, err error) {
+	if err == nil && w.core.Pending() == 0 {
+		w.idle() // the LAC moved
+	}
 	if ch := w.forces[id]; ch != nil {
 		delete(w.forces, id)
 		ch <- err

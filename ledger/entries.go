@@ -42,7 +42,7 @@ func (r *Reader) Entries(ctx context.Context, first, last bk.EntryID) iter.Seq2[
 			if f == nil {
 				return
 			}
-			if err := ra.finish(ctx, f); err != nil {
+			if err := f.finish(ctx); err != nil {
 				yield(bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, f.next, err))
 				return
 			}
@@ -69,8 +69,9 @@ type readAhead struct {
 	spare    []*fetch
 	next     bk.EntryID // first entry not asked for
 	last     bk.EntryID
-	runs     int // started so far
-	perBatch int // entries that fit into a batch, as far as known
+	runs     int   // started so far
+	perBatch int   // entries that fit into a batch, as far as known
+	largest  int64 // entry of the last run, where each is fetched by itself
 }
 
 // head fills the window and gives the oldest fetch; nil at the end.
@@ -78,7 +79,7 @@ func (ra *readAhead) head() *fetch {
 	batches := ra.r.q.Ensemble == ra.r.q.Write // rule 45
 	window := int(max(1, ra.r.c.opts.ReadAheadBytes/batchBytesMax))
 	if !batches {
-		window = singlesMax
+		window = int(min(max(1, ra.r.c.opts.ReadAheadBytes/max(1, ra.largest)), singlesMax))
 	}
 	for ra.next <= ra.last && len(ra.flight) < window {
 		_, end := ra.r.segmentOf(ra.next)
@@ -113,19 +114,13 @@ func (ra *readAhead) fresh() *fetch {
 	return newFetch(ra.r, ra.in)
 }
 
-// finish waits until f is done.
-func (ra *readAhead) finish(ctx context.Context, f *fetch) error {
-	for !f.done {
-		if err := f.wait(ctx); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
 // pop takes the head off, whose entries are all used, and learns from it.
 func (ra *readAhead) pop() {
 	f := ra.flight[0]
+	ra.largest = 0
+	for i := range f.entries {
+		ra.largest = max(ra.largest, int64(len(f.entries[i].Payload)))
+	}
 	if n := len(f.entries); n > 0 && !f.single {
 		bytes := 0
 		for i := range f.entries {
@@ -151,7 +146,7 @@ func (ra *readAhead) end() {
 // from the one asked for.
 func (f *fetch) verifyBatch(c *conn.Call) error {
 	for rest, e := c.Body, c.Entry; len(rest) > 0; e++ {
-		if e > f.last {
+		if e > f.until {
 			break // more than was asked for
 		}
 		body, tail, err := wire.NextBatchEntry(rest)

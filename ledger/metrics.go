@@ -9,9 +9,6 @@ import (
 // metrics are the counters of a client. Nothing here is counted per entry:
 // batches add up.
 type metrics struct {
-	reg prometheus.Registerer
-	all []prometheus.Collector
-
 	entriesAdded     prometheus.Counter
 	bytesAdded       prometheus.Counter
 	addsFailed       prometheus.Counter
@@ -25,7 +22,7 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{reg: reg}
+	m := &metrics{}
 	for _, row := range []struct {
 		to         *prometheus.Counter
 		name, help string
@@ -51,25 +48,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		err := reg.Register(c)
 		var shared prometheus.AlreadyRegisteredError
 		if errors.As(err, &shared) {
-			// Clients of one process add up in one set of counters, which the
-			// first of them takes off the registry again.
+			// Clients of one process add up in one set of counters. It stays in
+			// the registry: the sums of a client that is gone still count.
 			if old, ok := shared.ExistingCollector.(prometheus.Counter); ok {
 				*row.to = old
 				continue
 			}
 		}
 		if err != nil {
-			m.unregister()
 			return nil, err
 		}
-		m.all = append(m.all, c)
 	}
 	return m, nil
-}
-
-func (m *metrics) unregister() {
-	for _, c := range m.all {
-		m.reg.Unregister(c)
-	}
-	m.all = nil
 }

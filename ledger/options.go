@@ -29,9 +29,15 @@ type Options struct {
 	MetadataTimeout time.Duration
 
 	// BytesInFlight is the most bytes, payloads and about 64 bytes an entry,
-	// that one Writer has not seen confirmed. Go blocks beyond it, TryGo answers bk.ErrBufferFull. One entry
-	// may always be in flight, whatever its size. Default 16 MiB.
+	// that one Writer has not seen confirmed. Go blocks beyond it, TryGo answers
+	// bk.ErrBufferFull. One entry may always be in flight, whatever its size.
+	// Default 16 MiB.
 	BytesInFlight int64
+	// QueueBytes is the most memory of one client that waits to be sent on one
+	// connection to a bookie, of which there are at most two. A bookie that does
+	// not keep up with that counts as failed: entries that have their Qa
+	// acknowledgements from others do not wait for it. Default 64 MiB.
+	QueueBytes int64
 	// ReadAheadBytes is how much one Entries iteration fetches before it is
 	// asked for. Default 4 MiB.
 	ReadAheadBytes int64
@@ -107,6 +113,9 @@ func (o *Options) Validate() error {
 	if o.BytesInFlight < 0 {
 		errs = append(errs, fmt.Errorf("BytesInFlight %d is negative", o.BytesInFlight))
 	}
+	if o.QueueBytes < 0 {
+		errs = append(errs, fmt.Errorf("QueueBytes %d is negative", o.QueueBytes))
+	}
 	if o.ReadAheadBytes < 0 {
 		errs = append(errs, fmt.Errorf("ReadAheadBytes %d is negative", o.ReadAheadBytes))
 	}
@@ -132,6 +141,9 @@ func (o Options) withDefaults() Options {
 	def(&o.LongPollTimeout, 10*time.Second)
 	if o.BytesInFlight == 0 {
 		o.BytesInFlight = 16 << 20
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 64 << 20
 	}
 	if o.ReadAheadBytes == 0 {
 		o.ReadAheadBytes = 4 << 20

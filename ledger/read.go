@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
@@ -20,10 +21,8 @@ func (r *Reader) Read(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
 	}
 	f := newFetch(r, newInbox())
 	f.start(e, e, true)
-	for !f.done {
-		if err := f.wait(ctx); err != nil {
-			return bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, e, err)
-		}
+	if err := f.finish(ctx); err != nil {
+		return bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, e, err)
 	}
 	if f.err != nil {
 		return bk.Entry{}, f.err
@@ -65,8 +64,9 @@ type fetch struct {
 	asked    int        // position asked last
 	next     bk.EntryID // first entry not read yet
 	last     bk.EntryID
-	single   bool // one entry by a plain read
-	rotate   int  // which replica to prefer
+	until    bk.EntryID // last one of the run in the segment of next
+	single   bool       // one entry by a plain read
+	rotate   int        // which replica to prefer
 	askedAt  time.Time
 	attempt  int // answers to earlier attempts are void
 
@@ -79,10 +79,9 @@ type fetch struct {
 
 func newFetch(r *Reader, in *inbox) *fetch { return &fetch{r: r, in: in} }
 
-// start begins to read first to last, which lie in one segment.
+// start begins to read first to last.
 func (f *fetch) start(first, last bk.EntryID, single bool) {
 	f.free()
-	f.ensemble, _ = f.r.segmentOf(first)
 	f.next, f.last, f.single = first, last, single
 	f.err, f.done = nil, false
 	f.begin()
@@ -100,6 +99,8 @@ func (f *fetch) free() {
 // begin asks for what is still missing of the run.
 func (f *fetch) begin() {
 	f.attempt++
+	f.ensemble, f.until = f.r.segmentOf(f.next)
+	f.until = min(f.until, f.last)
 	f.order = f.preferred(f.order[:0])
 	f.core.Start(f.r.q, f.next, f.order)
 	f.ask()
@@ -142,7 +143,7 @@ func (f *fetch) send(pos int, batch bool) {
 	}
 	if batch && b.BatchReads() {
 		call.Op = conn.OpBatchRead
-		call.Count = int32(f.last - f.next + 1)
+		call.Count = int32(f.until - f.next + 1)
 		call.MaxBytes = batchBytesMax
 	}
 	b.Start(call)
@@ -159,6 +160,10 @@ func (f *fetch) answer(c *conn.Call) {
 	err := c.Failure()
 	if err != nil && c.Op == conn.OpBatchRead && errors.Is(err, bk.ErrBookieUnavailable) && !c.Bookie.BatchReads() {
 		f.send(pos, false) // the bookie closes the connection on what it does not know (rule 45)
+		return
+	}
+	if c.Err == nil && c.Status == bk.StatusBadRequest && c.Op == conn.OpBatchRead {
+		f.send(pos, false) // the first entry and what a batch adds to it do not fit a frame
 		return
 	}
 	if err == nil {
@@ -204,6 +209,32 @@ func (f *fetch) verify(c *conn.Call) error {
 		return err
 	}
 	return f.verifyBatch(c)
+}
+
+// finish waits until the run is read or has failed.
+func (f *fetch) finish(ctx context.Context) error {
+	for {
+		for !f.done {
+			if err := f.wait(ctx); err != nil {
+				return err
+			}
+		}
+		if f.err == nil || !f.moved(ctx) {
+			return ctx.Err()
+		}
+		f.err, f.done = nil, false
+		f.begin()
+	}
+}
+
+// moved looks whether the entry that could not be read is at other bookies than
+// this handle knew of: the ensemble was changed, or the ledger repaired, and the
+// watch has not told yet, or never will. Then nothing that the bookies asked so
+// far said counts.
+func (f *fetch) moved(ctx context.Context) bool {
+	f.r.refreshOlder(ctx, 0)
+	ensemble, _ := f.r.segmentOf(f.next)
+	return !slices.Equal(ensemble, f.ensemble)
 }
 
 // wait handles one batch of answers, or asks one more replica when the ones

@@ -27,6 +27,7 @@ type Reader struct {
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
 	watched  chan struct{} // closed when the goroutine has ended
+	reading  chan struct{} // held by who reads the metadata: what was read last is newest
 
 	mu      sync.Mutex // guards all below
 	meta    *layout.LedgerMetadata
@@ -35,13 +36,14 @@ type Reader struct {
 	length  int64
 	changed chan struct{} // closed and replaced when LAC or metadata change
 	gone    error         // the ledger was deleted while it was open
-	pollAt  int           // position that answered the last long poll
+	readAt  time.Time     // when the metadata were read last
+	pollAt  int           // position that the next long poll begins with
 }
 
 func newReader(ctx context.Context, c *Client, stored storedMetadata, d *bk.Digester) (*Reader, error) {
 	r := &Reader{
 		c: c, id: stored.id, q: stored.meta.Quorum, digester: d, watched: make(chan struct{}),
-		meta: stored.meta, core: stored.core(), changed: make(chan struct{}),
+		reading: make(chan struct{}, 1), readAt: time.Now(), meta: stored.meta, core: stored.core(), changed: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(c.ctx)
 	r.lac = quorum.NewConfirmed(r.core)
@@ -50,11 +52,21 @@ func newReader(ctx context.Context, c *Client, stored storedMetadata, d *bk.Dige
 		close(r.watched)
 		return r, r.enter()
 	}
-	// The watch begins before the LAC is read, so that no close is missed.
+	// The watch begins before the metadata are read once more, and those before
+	// the LAC, so that no close is missed.
 	if err := r.watch(); err != nil {
 		r.cancel()
 		return nil, err
 	}
+	if err := r.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("read metadata: %w", joinClose(err, r))
+	}
+	if r.Closed() {
+		return r, r.enter()
+	}
+	r.mu.Lock()
+	stored.meta = r.meta
+	r.mu.Unlock()
 	a, err := c.readLAC(ctx, &stored, d)
 	if err != nil {
 		return nil, fmt.Errorf("read LAC: %w", joinClose(err, r))
@@ -152,13 +164,14 @@ func (r *Reader) watch() error {
 	}
 	go func() {
 		defer close(r.watched)
-		for {
+		for w != nil {
 			for range w.C() {
 				if r.observe() {
 					return
 				}
 			}
-			if w = r.rewatch(); w == nil {
+			// What changed while there was no watch did not signal.
+			if w = r.rewatch(); w != nil && r.observe() {
 				return
 			}
 		}
@@ -182,36 +195,70 @@ func (r *Reader) rewatch() metadata.Watch {
 	return nil
 }
 
-// observe reads the metadata and takes over what is new. It reports whether the
-// ledger is closed or deleted, which is the end of the watch.
+// observe reads the metadata, however often it takes. It reports whether the
+// ledger is closed or deleted, or the reader is, which is the end of the watch.
 func (r *Reader) observe() bool {
-	ctx, cancel := context.WithTimeout(r.ctx, r.c.opts.MetadataTimeout)
-	defer cancel()
-	stored := storedMetadata{cluster: r.c.cluster, id: r.id}
-	if err := stored.reread(ctx); err != nil {
-		if errors.Is(err, bk.ErrNoSuchLedger) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.gone = err
-			r.signal()
-			return true
+	for wait := storeRetryMin; r.ctx.Err() == nil; wait = min(2*wait, storeRetryMax) {
+		ctx, cancel := context.WithTimeout(r.ctx, r.c.opts.MetadataTimeout)
+		err := r.refresh(ctx)
+		cancel()
+		if err == nil || errors.Is(err, bk.ErrNoSuchLedger) {
+			return err != nil || r.Closed()
 		}
-		if r.ctx.Err() == nil {
-			// The next signal of the watch, or the next open of it, tries again.
+		if wait == storeRetryMin && r.ctx.Err() == nil {
 			r.c.opts.Logger.Info("ledger metadata not read", zap.Int64("ledger", int64(r.id)), zap.Error(err))
 		}
-		return false
+		if sleep(r.ctx, wait) != nil {
+			break
+		}
 	}
-	core := stored.core()
+	return true
+}
+
+// refresh reads the metadata and takes over what is new.
+func (r *Reader) refresh(ctx context.Context) error {
+	select {
+	case r.reading <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-r.reading }()
+	stored := storedMetadata{cluster: r.c.cluster, id: r.id}
+	err := stored.reread(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if errors.Is(err, bk.ErrNoSuchLedger) && r.gone == nil {
+		r.gone = err
+		r.signal()
+	}
+	if err != nil {
+		return err
+	}
+	r.readAt = time.Now()
+	core := stored.core()
 	if r.core.Equal(core) {
-		return r.lac.Closed()
+		return nil
 	}
 	r.meta, r.core = stored.meta, core
 	if r.lac.Observe(core) {
 		r.length = stored.meta.Length
 	}
 	r.signal()
-	return r.lac.Closed()
+	return nil
+}
+
+// refreshOlder reads the metadata if they were read longer than age ago. A watch
+// may be deaf, or its signal late. Whether that works is no matter here.
+func (r *Reader) refreshOlder(ctx context.Context, age time.Duration) {
+	r.mu.Lock()
+	old := time.Since(r.readAt) >= age && r.gone == nil
+	r.mu.Unlock()
+	if !old {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.c.opts.ReadTimeout)
+	defer cancel()
+	if err := r.refresh(ctx); err != nil {
+		r.c.opts.Logger.Debug("ledger metadata not read", zap.Int64("ledger", int64(r.id)), zap.Error(err))
+	}
 }

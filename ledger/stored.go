@@ -85,28 +85,57 @@ func (s *storedMetadata) with(m quorum.Metadata) *layout.LedgerMetadata {
 // looks at what is stored now.
 var errStale = errors.New("ledger metadata has to be looked at again")
 
-// update writes m by compare-and-set. When it loses, or cannot tell whether it
-// won, it re-reads and gives errStale; any other error means that what is
-// stored cannot be learned (rules 17, 47, 48).
+// Pauses between attempts to read or write metadata.
+const (
+	storeRetryMin = 10 * time.Millisecond
+	storeRetryMax = time.Second
+)
+
+// update writes m by compare-and-set. When it finds that another write came
+// first, or its own whose answer was lost, it re-reads and gives errStale; any
+// other error means that what is stored cannot be learned, or not be changed
+// until ctx ends (rules 17, 47, 48).
 func (s *storedMetadata) update(ctx context.Context, m quorum.Metadata) error {
 	next := s.with(m)
-	v, err := s.cluster.UpdateLedger(ctx, s.id, next, s.version)
-	if err == nil {
-		s.meta, s.version = next, v
+	for wait := storeRetryMin; ; wait = min(2*wait, storeRetryMax) {
+		before := s.version
+		v, err := s.cluster.UpdateLedger(ctx, s.id, next, before)
+		if err == nil {
+			s.meta, s.version = next, v
+			return nil
+		}
+		if errors.Is(err, bk.ErrNoSuchLedger) {
+			return err
+		}
+		if rerr := s.reread(ctx); rerr != nil {
+			return errors.Join(err, rerr)
+		}
+		if s.version != before {
+			return errStale
+		}
+		// Nothing was written so far. The same write over the same version can
+		// be sent again: of all attempts one at most succeeds.
+		if werr := sleep(ctx, wait); werr != nil {
+			return fmt.Errorf("%w: %w", err, werr)
+		}
+	}
+}
+
+// sleep waits for d; it gives why ctx ended if that comes first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
 		return nil
 	}
-	if errors.Is(err, bk.ErrNoSuchLedger) {
-		return err
-	}
-	if rerr := s.reread(ctx); rerr != nil {
-		return errors.Join(err, rerr)
-	}
-	return errStale
 }
 
 // reread loads what is stored now, trying again until ctx ends.
 func (s *storedMetadata) reread(ctx context.Context) error {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := storeRetryMin; ; wait = min(2*wait, storeRetryMax) {
 		m, v, err := s.cluster.Ledger(ctx, s.id)
 		if err == nil {
 			s.meta, s.version = m, v
@@ -115,10 +144,8 @@ func (s *storedMetadata) reread(ctx context.Context) error {
 		if errors.Is(err, bk.ErrNoSuchLedger) || errors.Is(err, bk.ErrCorrupt) || errors.Is(err, metadata.ErrClosed) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		case <-time.After(wait):
+		if werr := sleep(ctx, wait); werr != nil {
+			return fmt.Errorf("%w: %w", err, werr)
 		}
 	}
 }

@@ -10,14 +10,27 @@ import (
 	"github.com/loglode/loglode/ledger/internal/quorum"
 )
 
-// Pauses between long polls that brought nothing at once: bookies that never
-// heard of the ledger do not wait.
+// Pauses after a long poll that a bookie answered at once without news: one that
+// never heard of the ledger does not wait. The longest keeps a reader below two
+// requests a second, and its delay in seeing the first entry below one.
 const (
 	pollPauseMin = 2 * time.Millisecond
-	pollPauseMax = 500 * time.Millisecond
+	pollPauseMax = 600 * time.Millisecond
 	// pollHeld: a poll that took this long was really held by a bookie.
 	pollHeld = 100 * time.Millisecond
 )
+
+// pace spaces out requests that bring nothing at once.
+type pace struct{ pause time.Duration }
+
+// next is the time to wait before the next request.
+func (p *pace) next() time.Duration {
+	d := p.pause
+	p.pause = min(2*d, pollPauseMax)
+	return d
+}
+
+func (p *pace) reset() { p.pause = pollPauseMin }
 
 // WaitLAC waits until the LAC is past after, and gives it. It fails with
 // bk.ErrLedgerClosed when the ledger is closed at or before after.
@@ -49,7 +62,9 @@ func (r *Reader) ReadNext(ctx context.Context, after bk.EntryID) (bk.Entry, erro
 // along.
 func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error) {
 	in := newInbox()
-	for pause := pollPauseMin; ; {
+	var pace pace
+	pace.reset()
+	for {
 		r.mu.Lock()
 		lac, closed, changed, gone := r.lac.LAC(), r.lac.Closed(), r.changed, r.gone
 		r.mu.Unlock()
@@ -62,8 +77,7 @@ func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error
 		if gone != nil {
 			return nil, fmt.Errorf("wait for ledger %d entry %d: it was deleted: %w", r.id, after+1, gone)
 		}
-		start := time.Now()
-		ent, err := r.poll(ctx, in, after, changed)
+		ent, held, err := r.poll(ctx, in, after, changed, &pace)
 		switch {
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("wait for ledger %d entry %d: %w", r.id, after+1, context.Cause(ctx))
@@ -71,12 +85,15 @@ func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error
 			return nil, fmt.Errorf("wait for ledger %d entry %d: %w", r.id, after+1, bk.ErrClosed)
 		case ent != nil:
 			return ent, nil
-		case err == errMoved || time.Since(start) >= pollHeld: //nolint:errorlint // never wrapped
-			pause = pollPauseMin
+		case err == errMoved: //nolint:errorlint // never wrapped
+			pace.reset()
 			continue
 		}
-		r.pause(ctx, pause, changed)
-		pause = min(2*pause, pollPauseMax)
+		// No news, or nobody to ask: perhaps because the news is elsewhere.
+		r.refreshOlder(ctx, r.c.opts.LongPollTimeout/2)
+		if !held {
+			r.pause(ctx, pace.next(), changed)
+		}
 	}
 }
 
@@ -94,14 +111,20 @@ func (r *Reader) pause(ctx context.Context, d time.Duration, changed <-chan stru
 
 // poll asks the bookies of the last segment, one after another, for news past
 // after (rule 29). It gives the entry if it came, and what else it learned to
-// the handle. errMoved: the handle has news from elsewhere.
-func (r *Reader) poll(ctx context.Context, in *inbox, after bk.EntryID, changed <-chan struct{}) (*bk.Entry, error) {
+// the handle; held tells that the last bookie answered after a while only.
+// errMoved: the handle has news from elsewhere.
+func (r *Reader) poll(
+	ctx context.Context, in *inbox, after bk.EntryID, changed <-chan struct{}, pace *pace,
+) (ent *bk.Entry, held bool, err error) {
 	r.mu.Lock()
 	ensemble, first := r.core.Last().Ensemble, r.pollAt
 	r.mu.Unlock()
-	p := poller{r: r, in: in, ensemble: ensemble, after: after}
+	p := poller{
+		r: r, in: in, ensemble: ensemble, first: first, after: after, pace: pace,
+		asked: make([]time.Time, len(ensemble)), next: time.NewTimer(0),
+	}
+	defer p.next.Stop()
 	p.core.Start(r.q, after+1, first)
-	p.ask()
 	opts := &r.c.opts
 	speculate := time.NewTimer(opts.SpeculativeReadTimeout)
 	defer speculate.Stop()
@@ -110,18 +133,20 @@ func (r *Reader) poll(ctx context.Context, in *inbox, after bk.EntryID, changed 
 		case <-in.wake:
 			for _, c := range in.take(nil) {
 				if p.answer(c) {
-					return p.entry, p.err
+					return p.entry, p.held, p.err
 				}
 			}
+		case <-p.next.C:
+			p.ask()
 		case <-speculate.C:
 			p.ask()
 			speculate.Reset(opts.SpeculativeReadTimeout)
 		case <-changed:
-			return nil, errMoved
+			return nil, false, errMoved
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		case <-r.ctx.Done():
-			return nil, bk.ErrClosed
+			return nil, false, bk.ErrClosed
 		}
 	}
 }
@@ -131,9 +156,14 @@ type poller struct {
 	r        *Reader
 	in       *inbox
 	ensemble []bk.BookieID
+	first    int
 	after    bk.EntryID
+	pace     *pace
+	asked    []time.Time // by position
+	next     *time.Timer // when to ask the next bookie
 	core     quorum.Poll
 	entry    *bk.Entry
+	held     bool
 	err      error
 }
 
@@ -143,6 +173,7 @@ func (p *poller) ask() {
 	if !ok {
 		return
 	}
+	p.asked[pos] = time.Now()
 	opts := &p.r.c.opts
 	p.r.c.pool.Bookie(p.ensemble[pos]).Start(&conn.Call{
 		Op: conn.OpLongPoll, Ledger: p.r.id, Entry: p.after, Wait: opts.LongPollTimeout,
@@ -168,29 +199,39 @@ func (p *poller) answer(c *conn.Call) bool {
 	if err == nil {
 		p.r.raise(max(c.MaxLAC, a.Entry), ent.Length)
 	}
+	if p.held = time.Since(p.asked[c.Tag]) >= pollHeld; p.held {
+		p.pace.reset()
+	}
 	switch p.core.Answer(c.Tag, a, err) {
 	case quorum.PollEntry:
 		p.entry = &ent
-		p.r.answeredPoll(c.Tag)
+		p.r.pollFrom(c.Tag)
 		return true
 	case quorum.PollLAC:
-		p.r.answeredPoll(c.Tag)
+		p.r.pollFrom(c.Tag)
 		return true
 	case quorum.PollEmpty:
+		p.r.pollFrom(p.first + 1)
 		return true
 	case quorum.PollFailed:
+		p.r.pollFrom(p.first + 1)
 		p.err = p.core.Err()
 		return true
 	case quorum.PollAsk:
-		p.ask()
+		if p.held || quorum.Classify(err) == quorum.Unknown {
+			p.ask()
+		} else {
+			p.next.Reset(p.pace.next())
+		}
 	case quorum.PollPending:
 	}
 	return false
 }
 
-// answeredPoll has the next poll begin with the bookie that had news.
-func (r *Reader) answeredPoll(pos int) {
+// pollFrom has the next poll begin with the bookie at a position: the one that
+// had news, or another than the one that had none.
+func (r *Reader) pollFrom(pos int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pollAt = pos
+	r.pollAt = pos % r.q.Ensemble
 }

@@ -41,7 +41,7 @@ type Writer struct {
 	head  bk.EntryID
 	chunk *conn.Chunk // being filled; nil while idle
 	fill  int
-	large bool // the last chunk was filled up
+	grade int // of the next chunk, in conn.ChunkSizes
 
 	completed []completion // to be handed to their callers, in order
 	spare     []completion
@@ -60,6 +60,7 @@ type Writer struct {
 	idleSince time.Time
 	lacTimer  *time.Timer
 	lacArmed  bool
+	lacRetry  time.Duration // before the next attempt to tell it
 }
 
 // ringMin is the ring's first size.

@@ -37,8 +37,10 @@ type Adds struct {
 	Gen uint32
 
 	// Guarded by link.mu.
-	ring ring
-	dead bool
+	ring    ring
+	dead    bool
+	charged *Chunk // counted in link.queued, since
+	batch   uint64 // link.batches was this
 }
 
 // Adds opens the way for adds of a ledger to the bookie. timeout is for each
@@ -70,14 +72,21 @@ func (a *Adds) Send(e bk.EntryID, c *Chunk, from, to int) error {
 	if err := l.ready(); err != nil {
 		return err
 	}
-	if err := l.room(to - from); err != nil {
+	// What a queue holds is whole chunks, however little of them is for this
+	// bookie. Those of one ledger come one after another.
+	cost := 0
+	if a.charged != c || a.batch != l.batches {
+		cost = c.Size()
+	}
+	if err := l.room(cost); err != nil {
 		return err
 	}
 	if !a.ring.sent(e, l.pool.now()) {
 		return errOrder
 	}
+	a.charged, a.batch = c, l.batches
 	l.queue = appendSpan(l.queue, c, from, to)
-	l.queued += to - from
+	l.queued += cost
 	return nil
 }
 
@@ -103,12 +112,12 @@ func (a *Adds) Detach() {
 // lost takes a, some of whose adds wait, out of the connection's table, and
 // gives the first of these; false if there is nobody to tell. The caller holds
 // link.mu.
-func (a *Adds) lost() (bk.EntryID, bool) {
+func (a *Adds) lost() (first bk.EntryID, sent time.Duration, tell bool) {
 	if a.link.adds[a.ledger] == a {
 		delete(a.link.adds, a.ledger)
 	}
-	first, _, waits := a.ring.oldest()
-	tell := !a.dead && waits
+	first, sent, waits := a.ring.oldest()
+	tell = !a.dead && waits
 	a.dead = true
-	return first, tell
+	return first, sent, tell
 }

@@ -5,12 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Sizes of pooled chunks in bytes. A ledger that is written now and then uses
-// small ones, one under load large ones.
-const (
-	SmallChunk = 8 << 10
-	LargeChunk = 128 << 10
-)
+// ChunkSizes are those of pooled chunks, in bytes. A ledger that is written now
+// and then uses the smallest; under load each that is filled up is followed by a
+// larger one.
+var ChunkSizes = [...]int{2 << 10, 16 << 10, 128 << 10}
 
 // Chunk is memory that holds the frames of several adds back to back. The same
 // bytes are sent on every connection of a write set. Chunks are counted: the
@@ -24,29 +22,27 @@ type Chunk struct {
 
 // Chunks hands out chunks and takes them back.
 type Chunks struct {
-	small, large sync.Pool
+	pools [len(ChunkSizes)]sync.Pool
 }
 
 // Get gives a chunk of at least size bytes, with one reference: the caller's.
 func (p *Chunks) Get(size int) *Chunk {
-	var c *Chunk
-	switch {
-	case size <= SmallChunk:
-		c = getChunk(&p.small, SmallChunk)
-	case size <= LargeChunk:
-		c = getChunk(&p.large, LargeChunk)
-	default:
-		c = &Chunk{mem: make([]byte, size)}
-	}
+	c := p.get(size)
 	c.refs.Store(1)
 	return c
 }
 
-func getChunk(pool *sync.Pool, size int) *Chunk {
-	if c, ok := pool.Get().(*Chunk); ok {
-		return c
+func (p *Chunks) get(size int) *Chunk {
+	for i, n := range ChunkSizes {
+		if size > n {
+			continue
+		}
+		if c, ok := p.pools[i].Get().(*Chunk); ok {
+			return c
+		}
+		return &Chunk{mem: make([]byte, n), pool: &p.pools[i]}
 	}
-	return &Chunk{mem: make([]byte, size), pool: pool}
+	return &Chunk{mem: make([]byte, size)}
 }
 
 // Size is the capacity in bytes.

@@ -54,10 +54,13 @@ type link struct {
 	cause   error // why we closed the connection ourselves
 
 	queue   []span // to be sent
-	queued  int    // bytes in queue
+	queued  int    // bytes of the chunks that queue holds on to
+	sending int    // and of those that the batch on its way out does
+	batches uint64 // taken so far
 	writing bool   // someone writes; the fields of sender are theirs
 	stalled bool   // the write waits for the bookie to read
 	since   time.Duration
+	heard   time.Duration // when the bookie last sent something, or was connected to
 	snd     sender
 
 	calls calls
@@ -94,18 +97,11 @@ func (l *link) ready() error {
 	return nil
 }
 
-// dialingShare is the part of the send queue that may fill before there is a
-// connection.
-const dialingShare = 16
-
-// room refuses what would make the send queue too long. The caller holds mu.
+// room refuses what would make the send queue hold too much memory: n more bytes
+// of it. The caller holds mu.
 func (l *link) room(n int) error {
-	limit := l.pool.opts.QueueBytes
-	if l.state != linkUp {
-		limit /= dialingShare
-	}
-	if l.queued > 0 && l.queued+n > limit {
-		return fmt.Errorf("%d bytes wait to be sent: %w", l.queued, bk.ErrTooManyRequests)
+	if held := l.queued + l.sending; held > 0 && held+n > l.pool.opts.QueueBytes {
+		return fmt.Errorf("%d bytes wait to be sent: %w", held, bk.ErrTooManyRequests)
 	}
 	return nil
 }
@@ -124,13 +120,13 @@ func (l *link) start(c *Call) error {
 	if err := l.ready(); err != nil {
 		return err
 	}
-	if err := l.room(n); err != nil {
+	if err := l.room(chunk.Size()); err != nil {
 		return err
 	}
 	c.deadline = l.pool.now() + c.Timeout
 	l.calls.add(c)
 	l.queue = appendSpan(l.queue, chunk, 0, n)
-	l.queued += n
+	l.queued += chunk.Size()
 	return nil
 }
 
@@ -192,6 +188,7 @@ func (l *link) up(conn net.Conn) bool {
 	l.state = linkUp
 	l.conn = conn
 	l.backoff = 0
+	l.heard = l.pool.now()
 	l.writing, l.stalled = false, false
 	if sc, ok := conn.(syscall.Conn); ok && canWriteNow {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -227,7 +224,7 @@ func (l *link) down(cause error, dialFailed bool) {
 	}
 	l.snd.reset()
 	releaseSpans(l.queue)
-	l.queue, l.queued = l.queue[:0], 0
+	l.queue, l.queued, l.sending = l.queue[:0], 0, 0
 	calls := l.calls.takeAll()
 	lost := l.takeLost(func(a *Adds) bool { return a.ring.waiting > 0 })
 	l.mu.Unlock()
@@ -251,6 +248,7 @@ func (l *link) down(cause error, dialFailed bool) {
 type lostAdds struct {
 	adds  *Adds
 	first bk.EntryID
+	sent  time.Duration // when first was
 }
 
 // takeLost gives up those adds that test says true of. The caller holds mu.
@@ -260,8 +258,8 @@ func (l *link) takeLost(test func(*Adds) bool) []lostAdds {
 		if !test(a) {
 			continue
 		}
-		if first, tell := a.lost(); tell {
-			out = append(out, lostAdds{a, first})
+		if first, sent, tell := a.lost(); tell {
+			out = append(out, lostAdds{a, first, sent})
 		}
 	}
 	return out
@@ -275,8 +273,13 @@ func (l *link) expire(now time.Duration) {
 		_, at, ok := a.ring.oldest()
 		return ok && now-at >= a.timeout
 	})
-	if l.stalled && now-l.since >= l.pool.opts.StallTimeout && l.conn != nil {
+	switch {
+	case l.stalled && now-l.since >= l.pool.opts.StallTimeout:
 		l.giveUp(fmt.Errorf("nothing could be sent for %v: %w", now-l.since, bk.ErrTimeout))
+	case l.silentSince(due, lost):
+		// Whatever comes next may be lost like these: a path that broke without
+		// a word shows in nothing else for minutes.
+		l.giveUp(fmt.Errorf("nothing came for %v: %w", now-l.heard, bk.ErrTimeout))
 	}
 	l.mu.Unlock()
 	if len(due)+len(lost) == 0 {
@@ -290,6 +293,22 @@ func (l *link) expire(now time.Duration) {
 		l.bookie.NoteFailure()
 		a.adds.sink.AddsLost(a.adds, a.first, bk.ErrTimeout)
 	}
+}
+
+// silentSince reports whether the bookie has sent nothing at all since one of
+// these overdue requests was sent. The caller holds mu.
+func (l *link) silentSince(due []*Call, lost []lostAdds) bool {
+	for _, c := range due {
+		if l.heard <= c.deadline-c.Timeout {
+			return true
+		}
+	}
+	for _, a := range lost {
+		if l.heard <= a.sent {
+			return true
+		}
+	}
+	return false
 }
 
 // giveUp closes the connection because of err; the reader goroutine sees it

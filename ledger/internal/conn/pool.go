@@ -27,8 +27,8 @@ type Options struct {
 	DialTimeout time.Duration
 	// Tick is the resolution of deadlines.
 	Tick time.Duration
-	// QueueBytes is the most that waits to be sent on one connection. Beyond
-	// it requests fail with bk.ErrTooManyRequests.
+	// QueueBytes is the most memory that waits to be sent on one connection, in
+	// chunks. Beyond it requests fail with bk.ErrTooManyRequests.
 	QueueBytes int
 	// StallTimeout is how long a write may make no progress before its
 	// connection is given up.

@@ -29,6 +29,10 @@ func (l *link) readLoop(conn net.Conn) error {
 		if err := fr.Fill(); err != nil {
 			return readErr(err)
 		}
+		now := l.pool.now()
+		l.mu.Lock()
+		l.heard = now
+		l.mu.Unlock()
 		for {
 			frame, err := fr.Next()
 			if err == nil && frame != nil {

@@ -91,7 +91,16 @@ func (l *link) take() {
 	l.writing = true
 	l.snd.batch, l.queue = l.queue, l.snd.batch[:0]
 	l.snd.next, l.snd.off = 0, 0
-	l.queued = 0
+	l.sending, l.queued = l.queued, 0
+	l.batches++
+}
+
+// sent notes the end of a write. The caller holds mu.
+func (l *link) sent() {
+	l.writing = false
+	if l.snd.empty() {
+		l.sending = 0
+	}
 }
 
 // flush sends what is queued if that needs no waiting, once; what remains is
@@ -115,7 +124,7 @@ func (l *link) flush() {
 
 	err := l.snd.writeNow(raw)
 	l.mu.Lock()
-	l.writing = false
+	l.sent()
 	more := !l.snd.empty() || len(l.queue) > 0 || l.state != linkUp
 	if err != nil {
 		l.giveUp(err)
@@ -173,7 +182,7 @@ func (l *link) writeBatch() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writing = false
+	l.sent()
 	if err != nil {
 		l.giveUp(err)
 	}
