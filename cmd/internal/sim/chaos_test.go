@@ -88,7 +88,7 @@ func (x *chaos) hold(t *testing.T, p *proc.Process) {
 // gets acknowledgements again, and in the end each acknowledged line is there
 // once and in order.
 func TestChaos(t *testing.T) {
-	c := start(t, 4, 2)
+	c := startWith(t, proc.Options{Bookies: 4, Proxies: 2, BookieLease: restartLease})
 	newStream(t, c)
 	long := 5 * time.Second
 	if text := os.Getenv("LOGLODE_SIM_SOAK"); text != "" {

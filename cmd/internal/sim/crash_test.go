@@ -18,7 +18,7 @@ import (
 // acknowledged is all there. It writes so much that the disk is its alone: it
 // does not run beside tests whose leases are short.
 func TestR11_OnlyCopyOutlivesKills(t *testing.T) {
-	c := startAlone(t, proc.Options{Bookies: 1, JournalDirs: 2, LedgerDirs: 2})
+	c := startAlone(t, proc.Options{Bookies: 1, JournalDirs: 2, LedgerDirs: 2, BookieLease: restartLease})
 	rnd := random(t)
 	const streams = 3
 	of := make([][]*producer, streams)
@@ -54,7 +54,7 @@ func TestR11_OnlyCopyOutlivesKills(t *testing.T) {
 // the same moment, as in a power cut of one rack. What was acknowledged is there
 // after the restart, and the stream takes more.
 func TestEverythingKilledAtOnce(t *testing.T) {
-	c := start(t, 3, 2)
+	c := startWith(t, proc.Options{Bookies: 3, Proxies: 2, BookieLease: restartLease})
 	newStream(t, c)
 	rnd := random(t)
 	var all []*producer
@@ -99,11 +99,11 @@ func TestDevKilled(t *testing.T) {
 	requireKept(t, c, streamName, all...)
 }
 
-// TestWriterKilledWhileBookieIsDown: one bookie of three is down, the writer
-// dies, the next one recovers with the two that are left; then the third comes
-// back and another one goes.
+// TestWriterKilledWhileBookieIsDown: one bookie is down, the writer dies, the
+// next one recovers with those that are left; then the bookie comes back and
+// another one goes. There are four, for a new segment needs three.
 func TestWriterKilledWhileBookieIsDown(t *testing.T) {
-	c := start(t, 3, 0)
+	c := startWith(t, proc.Options{Bookies: 4, BookieLease: restartLease})
 	newStream(t, c)
 	rnd := random(t)
 	var all []*producer
@@ -111,7 +111,7 @@ func TestWriterKilledWhileBookieIsDown(t *testing.T) {
 		p := produce(t, c, string(rune('a'+round)))
 		go p.feed(1_000_000, 20*time.Microsecond)
 		p.requireMore(t, 1+rnd.IntN(1000), 20*time.Second)
-		down := c.Bookies[(round+rnd.IntN(2))%3]
+		down := c.Bookies[(round+rnd.IntN(2))%4]
 		down.Kill()
 		p.requireMore(t, rnd.IntN(1000), 20*time.Second)
 		p.stop(t)

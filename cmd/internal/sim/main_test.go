@@ -58,6 +58,10 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
+// restartLease keeps restarts of bookies short: each waits for the lease of the
+// process before.
+const restartLease = 2 * time.Second
+
 func startWith(t *testing.T, o proc.Options) *proc.Cluster {
 	t.Helper()
 	t.Parallel()
@@ -67,7 +71,7 @@ func startWith(t *testing.T, o proc.Options) *proc.Cluster {
 // startAlone is for tests that do not run beside others.
 func startAlone(t *testing.T, o proc.Options) *proc.Cluster {
 	t.Helper()
-	o.Binary, o.Dir, o.BookieLease = binary, dataDir(t), 2*time.Second
+	o.Binary, o.Dir = binary, dataDir(t)
 	c, err := proc.StartCluster(t.Context(), o)
 	t.Cleanup(func() {
 		if c != nil {

@@ -122,6 +122,11 @@ func (p *producer) waitAcked(ctx context.Context, t *testing.T, n int) {
 		}
 		select {
 		case <-more:
+		case err := <-p.ended:
+			p.ended <- err // for who asks next
+			if _, acked, _ := p.counts(); acked < n {
+				t.Fatalf("producer %s ended with %d of %d lines acknowledged: %v: %s", p.prefix, acked, n, err, p.errs.Bytes())
+			}
 		case <-ctx.Done():
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines tell what it waits for
 			<-p.ended

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/loglode/loglode/cmd/internal/proc"
 )
 
 // TestWriterKilledAndReplaced: a writer dies by kill -9 in the middle and a
@@ -39,7 +41,7 @@ func TestWriterKilledAndReplaced(t *testing.T) {
 // TestBookiesKilledUnderLoad: bookies die by kill -9 one after the other while
 // a writer goes on; nothing is lost, and nothing waits long.
 func TestBookiesKilledUnderLoad(t *testing.T) {
-	c := start(t, 4, 0)
+	c := startWith(t, proc.Options{Bookies: 4, BookieLease: restartLease})
 	newStream(t, c)
 	rnd := random(t)
 	p := produce(t, c, "a")
@@ -59,7 +61,8 @@ func TestBookiesKilledUnderLoad(t *testing.T) {
 // (it accepts and never answers) when the writer dies. The next writer recovers
 // in less than two read timeouts.
 func TestR04_PausedBookieDoesNotHoldUpTakeover(t *testing.T) {
-	c := start(t, 3, 0)
+	// A new segment needs three bookies that are registered: no lease ends here.
+	c := startWith(t, proc.Options{Bookies: 3, BookieLease: time.Minute})
 	newStream(t, c)
 	p := produce(t, c, "a")
 	p.feed(10, 0)
@@ -81,7 +84,7 @@ func TestR04_PausedBookieDoesNotHoldUpTakeover(t *testing.T) {
 // TestR02_FenceSurvivesKill: all bookies die by kill -9 right after a second
 // writer fenced the first; after their restart the first is still refused.
 func TestR02_FenceSurvivesKill(t *testing.T) {
-	c := start(t, 3, 0)
+	c := startWith(t, proc.Options{Bookies: 3, BookieLease: restartLease})
 	newStream(t, c)
 	old := produce(t, c, "a")
 	old.feed(5, 0)
