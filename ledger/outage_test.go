@@ -100,15 +100,34 @@ func TestEnsembleChangeMovesAllBytesInFlight(t *testing.T) {
 	})
 }
 
-// Two bookies fail and one more is there: it replaces one of them, and the
-// ledger goes on with the ack quorum that this gives.
+// Two bookies fail while another is being replaced, and one more is there: it
+// replaces one of the two, and the ledger goes on with the ack quorum that this
+// gives.
 func TestRule15ReplacesAsManyAsThereAre(t *testing.T) {
-	inWorld(t, 4, ledger.Options{}, func(w *world) {
-		wr := w.create(3, 3, 2)
+	inWorld(t, 5, ledger.Options{}, func(w *world) {
+		c, store := w.onFaulty(ledger.Options{})
+		wr, err := c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+		require.NoError(t, err)
 		w.append(wr, 3)
+		gate := make(chan struct{})
+		store.OnCall(func(_ context.Context, c storetest.Call) storetest.Fault {
+			if c.Method == "Txn" {
+				<-gate
+			}
+			return storetest.Pass
+		})
 		ens := w.ensemble(wr.ID())
+		w.SetDown(ens[1].ID, true)
+		done := make(chan error, 2)
+		wr.Go(w.ctx, payload(3), func(_ bk.EntryID, err error) { done <- err })
+		synctest.Wait()
 		w.SetDown(ens[0].ID, true)
 		w.SetDown(ens[2].ID, true)
+		wr.Go(w.ctx, payload(4), func(_ bk.EntryID, err error) { done <- err })
+		<-time.After(time.Second)
+		close(gate)
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
 		w.append(wr, 20)
 		require.NoError(t, wr.Close(w.ctx))
 	})
