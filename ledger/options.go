@@ -36,7 +36,9 @@ type Options struct {
 	// QueueBytes is the most memory of one client that waits to be sent on one
 	// connection to a bookie, of which there are at most two. A bookie that does
 	// not keep up with that counts as failed: entries that have their Qa
-	// acknowledgements from others do not wait for it. Default 64 MiB.
+	// acknowledgements from others do not wait for it. At least twice
+	// BytesInFlight: an ensemble change moves all of it at once. Default 64 MiB,
+	// or four times BytesInFlight if that is more.
 	QueueBytes int64
 	// ReadAheadBytes is how much one Entries iteration fetches before it is
 	// asked for. Default 4 MiB.
@@ -113,8 +115,8 @@ func (o *Options) Validate() error {
 	if o.BytesInFlight < 0 {
 		errs = append(errs, fmt.Errorf("BytesInFlight %d is negative", o.BytesInFlight))
 	}
-	if o.QueueBytes < 0 {
-		errs = append(errs, fmt.Errorf("QueueBytes %d is negative", o.QueueBytes))
+	if d := o.withDefaults(); d.QueueBytes < 2*d.BytesInFlight {
+		errs = append(errs, fmt.Errorf("QueueBytes %d is less than twice BytesInFlight %d", o.QueueBytes, d.BytesInFlight))
 	}
 	if o.ReadAheadBytes < 0 {
 		errs = append(errs, fmt.Errorf("ReadAheadBytes %d is negative", o.ReadAheadBytes))
@@ -143,7 +145,7 @@ func (o Options) withDefaults() Options {
 		o.BytesInFlight = 16 << 20
 	}
 	if o.QueueBytes == 0 {
-		o.QueueBytes = 64 << 20
+		o.QueueBytes = max(64<<20, 4*o.BytesInFlight)
 	}
 	if o.ReadAheadBytes == 0 {
 		o.ReadAheadBytes = 4 << 20

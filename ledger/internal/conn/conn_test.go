@@ -383,6 +383,69 @@ func TestStalledBookieIsBounded(t *testing.T) {
 	})
 }
 
+// What a queue holds on to counts, not what it sends: a small add may keep a
+// whole chunk alive.
+func TestQueueIsBoundedByTheMemoryItHolds(t *testing.T) {
+	run(t, func(f *fixture) {
+		gate := make(chan struct{})
+		defer close(gate)
+		f.b.SetHook(func(fakebookie.Request) fakebookie.Verdict { <-gate; return fakebookie.Pass() })
+		n := 0
+		for l := bk.LedgerID(1); l < 10_000; l++ {
+			if f.send(f.pool.Bookie("b0:1").Adds(l, time.Hour, &sink{}), l, 0, 1) != nil {
+				break
+			}
+			synctest.Wait()
+			n++
+		}
+		require.Less(t, n, (1<<20)/conn.ChunkSizes[0]+10)
+		require.Greater(t, n, 100)
+	})
+}
+
+// A path that broke without a word: what is overdue fails, and the next request
+// goes over a new connection.
+func TestSilentConnectionIsGivenUp(t *testing.T) {
+	run(t, func(f *fixture) {
+		silent := true
+		f.b.SetHook(func(r fakebookie.Request) fakebookie.Verdict {
+			if silent {
+				return fakebookie.Silent()
+			}
+			return fakebookie.Pass()
+		})
+		s := &sink{}
+		require.NoError(t, f.send(f.pool.Bookie("b0:1").Adds(1, time.Second, s), 1, 0, 3))
+		require.ErrorIs(t, f.call(conn.Call{Op: conn.OpRead, Ledger: 1, Timeout: 2 * time.Second}).Err, bk.ErrTimeout)
+		require.ErrorIs(t, s.cause(), bk.ErrTimeout)
+		silent = false
+		require.NoError(t, f.send(f.pool.Bookie("b0:1").Adds(1, time.Second, s), 1, 3, 4))
+		synctest.Wait()
+		require.Len(t, s.acks, 1)
+		require.Equal(t, 2, f.dialCount(), "the first connection is gone")
+	})
+}
+
+// A bookie that is slow with one request and answers others keeps its
+// connection.
+func TestSlowRequestKeepsTheConnection(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.b.SetHook(func(r fakebookie.Request) fakebookie.Verdict {
+			if r.Ledger == 1 {
+				return fakebookie.Silent()
+			}
+			return fakebookie.Pass()
+		})
+		done := make(chan *conn.Call, 1)
+		f.pool.Bookie("b0:1").Start(&conn.Call{Op: conn.OpRead, Ledger: 1, Timeout: time.Second, Done: func(c *conn.Call) { done <- c }})
+		<-time.After(500 * time.Millisecond)
+		require.NoError(t, f.call(conn.Call{Op: conn.OpRead, Ledger: 2}).Err)
+		require.ErrorIs(t, (<-done).Err, bk.ErrTimeout)
+		require.NoError(t, f.call(conn.Call{Op: conn.OpRead, Ledger: 2}).Err)
+		require.Equal(t, 1, f.dialCount())
+	})
+}
+
 func TestClosedPoolRefuses(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.b.SetHook(func(fakebookie.Request) fakebookie.Verdict { return fakebookie.Silent() })
