@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/readers"
 	"github.com/loglode/loglode/stream"
@@ -96,9 +97,35 @@ func TestBadInput(t *testing.T) {
 	require.Equal(t, []stream.Name{"there"}, names)
 }
 
+// A cluster of as many bookies as the ensemble, one of them gone for good: a
+// stream can still be taken over, on those that are left, as long as they make
+// an ack quorum.
+func TestTakeoverWithOneBookieOfThreeGone(t *testing.T) {
+	s := startSystem(t, 3)
+	st := s.create("a", stream.Config{})
+	old := s.writer(st)
+	_, err := old.Append(bg(t), rec(1, "old"))
+	require.NoError(t, err)
+	s.Stop(2)
+	for _, text := range []string{"new", "newer"} {
+		w := s.writer(st)
+		_, err := w.Append(bg(t), rec(2, text))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+	}
+	var got []string
+	for r, err := range st.Replay(bg(t), stream.First(), stream.Now()) {
+		require.NoError(t, err)
+		got = append(got, string(r.Payload))
+	}
+	require.Equal(t, []string{"old", "new", "newer"}, got)
+	require.Equal(t, bk.Quorum{Ensemble: 2, Write: 2, Ack: 2}, quorumOf(t, s, st, 3))
+}
+
 func TestTooFewBookiesWhenTheFirstRecordComes(t *testing.T) {
 	s := startSystem(t, 3)
 	st := s.create("a", stream.Config{})
+	s.Stop(1)
 	s.Stop(2)
 	w := s.writer(st)
 	_, err := w.Append(bg(t), rec(1, "x"))

@@ -244,6 +244,12 @@ func TestNotEnoughBookies(t *testing.T) {
 	n, err := cluster.Store.Get(t.Context(), s.keys.allocation)
 	require.NoError(t, err)
 	require.Empty(t, n.Value)
+	short, err := c.AllocateAtLeast(t.Context(), three) // 3/3/2
+	require.NoError(t, err)
+	require.True(t, short.Short())
+	c.Discard(short)
+	_, err = c.AllocateAtLeast(t.Context(), stream.Quorum{Ensemble: 3, Write: 3, Ack: 3})
+	require.ErrorIs(t, err, stream.ErrNotEnoughBookies, "never below the ack quorum")
 	cluster.Add()
 	w := startOn(t, c, 1)
 	mustPut(t, w, rec{txid: 1, payload: "a"})

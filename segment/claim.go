@@ -59,6 +59,8 @@ func (s *Stream) Claim(ctx context.Context) (*Claim, error) {
 	return c, nil
 }
 
+var errOvertaken = errors.New("a newer claim came first")
+
 func (s *Stream) claim(ctx context.Context) (*Claim, error) {
 	e, err := s.bumpEpoch(ctx)
 	if err != nil {
@@ -75,6 +77,11 @@ func (s *Stream) claim(ctx context.Context) (*Claim, error) {
 	}
 	nodes, err := s.listNodes(ctx)
 	if err != nil {
+		return nil, err
+	}
+	// A newer claim may have started a segment before the list was read. Fencing
+	// it would cost the stream its owner.
+	if err := c.check(ctx, errOvertaken); err != nil {
 		return nil, err
 	}
 	if len(nodes) > 0 {

@@ -281,7 +281,7 @@ func (c *Claim) seal(ctx context.Context, w *Writer, q stream.Quorum) error {
 		return nil
 	}
 	if w == nil {
-		a, err := c.allocate(ctx, q)
+		a, err := c.allocateAtLeast(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/stream"
@@ -17,6 +19,7 @@ type Allocation struct {
 	claim  *Claim
 	ledger bk.LedgerID
 	writer ledgerWriter
+	short  bool    // fewer bookies than asked for
 	start  *step   // sent, maybe happened
 	opened *Writer // what it became
 }
@@ -32,6 +35,37 @@ func (c *Claim) Allocate(ctx context.Context, q stream.Quorum) (*Allocation, err
 	a, err := c.allocate(ctx, q)
 	return a, c.s.wrap("allocate a ledger", err)
 }
+
+// AllocateAtLeast is Allocate that makes do with fewer bookies than the
+// ensemble while some are away: ensemble and write quorum shrink to what there
+// is, never below the ack quorum, so that a stream can be taken over as long as
+// an acknowledgement means what it always means. Short tells of it.
+func (c *Claim) AllocateAtLeast(ctx context.Context, q stream.Quorum) (*Allocation, error) {
+	a, err := c.allocateAtLeast(ctx, q)
+	return a, c.s.wrap("allocate a ledger", err)
+}
+
+func (c *Claim) allocateAtLeast(ctx context.Context, q stream.Quorum) (*Allocation, error) {
+	a, err := c.allocate(ctx, q)
+	for short := q; errors.Is(err, bk.ErrNotEnoughBookies) && short.Ensemble > q.Ack; {
+		short.Ensemble--
+		short.Write = min(short.Write, short.Ensemble)
+		b, lessErr := c.allocate(ctx, short)
+		if lessErr == nil {
+			b.short = true
+			c.s.tree.log.Warn("segment with fewer bookies than configured",
+				append(c.s.fields(Info{Ledger: b.ledger}, err), zap.Int("ensemble", short.Ensemble))...)
+			return b, nil
+		}
+		if !errors.Is(lessErr, bk.ErrNotEnoughBookies) {
+			return nil, lessErr
+		}
+	}
+	return a, err
+}
+
+// Short reports whether the ledger has fewer bookies than were asked for.
+func (a *Allocation) Short() bool { return a.short }
 
 func (c *Claim) allocate(ctx context.Context, q stream.Quorum) (*Allocation, error) {
 	if err := c.Err(); err != nil {
@@ -211,6 +245,7 @@ func (c *Claim) startStep(a *Allocation, first stream.TxID) (*step, error) {
 		c.epoch.segment, c.newest = next, next
 		c.allocatedAt, c.allocated = version(k.allocation), bk.InvalidLedgerID
 		a.opened = newWriter(c, info, a.writer)
+		a.opened.short = a.short
 		c.open = append(c.open, a.opened)
 		if f := c.s.tree.opts.Events.Started; f != nil {
 			f(c.s.name, info)

@@ -18,6 +18,7 @@ type Writer struct {
 	info    Info
 	ledger  ledgerWriter
 	started time.Time
+	short   bool      // see Allocation.Short
 	pool    sync.Pool // of *pending
 
 	// Of the goroutine that calls Go.
@@ -56,6 +57,10 @@ func newWriter(c *Claim, i Info, l ledgerWriter) *Writer {
 
 // Segment is the segment's number.
 func (w *Writer) Segment() int64 { return w.info.Segment }
+
+// Short reports whether the segment has fewer bookies than were asked for: it
+// is well to start another one once there are enough.
+func (w *Writer) Short() bool { return w.short }
 
 // Ledger is the id of the segment's ledger.
 func (w *Writer) Ledger() bk.LedgerID { return w.info.Ledger }

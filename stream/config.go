@@ -18,7 +18,9 @@ type Config struct {
 }
 
 // Quorum says how each segment is replicated: an entry goes to Write of the
-// Ensemble bookies and is acknowledged once Ack of them have it on disk.
+// Ensemble bookies and is acknowledged once Ack of them have it on disk. While
+// fewer than Ensemble bookies are there, new segments take those, but never
+// fewer than Ack.
 type Quorum struct {
 	Ensemble int `json:"ensemble"` // default 3
 	Write    int `json:"write"`    // default min(3, Ensemble)

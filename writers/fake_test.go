@@ -28,6 +28,8 @@ type fakeLog struct {
 	firsts    []stream.TxID
 	prepared  int
 	discarded int
+	short     bool // segments that start are short of bookies
+	full      bool // of the last prepare
 	sealed    bool
 }
 
@@ -40,6 +42,7 @@ type fakeEntry struct {
 type fakeSegment struct {
 	log     *fakeLog
 	number  int64
+	short   bool
 	mu      sync.Mutex
 	entries []fakeEntry
 	acked   int
@@ -47,9 +50,10 @@ type fakeSegment struct {
 	aborted bool
 }
 
-func (l *fakeLog) prepare(ctx context.Context) error {
+func (l *fakeLog) prepare(ctx context.Context, full bool) error {
 	l.mu.Lock()
 	l.prepared++
+	l.full = full
 	f := l.prepareFn
 	l.mu.Unlock()
 	if f != nil {
@@ -69,10 +73,12 @@ func (l *fakeLog) start(ctx context.Context, first stream.TxID) (target, error) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &fakeSegment{log: l, number: int64(len(l.segs) + 1)}
+	s := &fakeSegment{log: l, number: int64(len(l.segs) + 1), short: l.short}
 	l.segs, l.firsts = append(l.segs, s), append(l.firsts, first)
 	return s, nil
 }
+
+func (s *fakeSegment) Short() bool { return s.short }
 
 func (l *fakeLog) complete(ctx context.Context, t target) (int64, error) {
 	l.mu.Lock()

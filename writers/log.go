@@ -13,8 +13,9 @@ import (
 // segment.
 type stepper interface {
 	// prepare makes what the next segment needs ahead of start: the slow part.
-	// It does nothing when that is there already.
-	prepare(ctx context.Context) error
+	// It does nothing when that is there already. Without full it makes do with
+	// fewer bookies than the ensemble.
+	prepare(ctx context.Context, full bool) error
 	start(ctx context.Context, first stream.TxID) (target, error)
 	// complete ends a segment after its last entry; it gives its user records.
 	complete(ctx context.Context, t target) (records int64, err error)
@@ -27,6 +28,7 @@ type stepper interface {
 // target is the segment being written, as a Writer uses it.
 type target interface {
 	Segment() int64
+	Short() bool // has fewer bookies than configured
 	Go(ctx context.Context, payload []byte, sum record.Summary, done func(entry int64, err error))
 	Abort() error
 }
@@ -38,15 +40,19 @@ type claimed struct {
 	alloc  *segment.Allocation
 }
 
-func (c *claimed) prepare(ctx context.Context) (err error) {
-	if c.alloc == nil {
+func (c *claimed) prepare(ctx context.Context, full bool) (err error) {
+	switch {
+	case c.alloc != nil:
+	case full:
 		c.alloc, err = c.claim.Allocate(ctx, c.quorum)
+	default:
+		c.alloc, err = c.claim.AllocateAtLeast(ctx, c.quorum)
 	}
 	return err
 }
 
 func (c *claimed) start(ctx context.Context, first stream.TxID) (target, error) {
-	if err := c.prepare(ctx); err != nil {
+	if err := c.prepare(ctx, false); err != nil {
 		return nil, err
 	}
 	w, err := c.claim.Start(ctx, c.alloc, first)

@@ -22,18 +22,27 @@ const (
 	rollResting              // the last attempt failed; the next one is made later
 )
 
-// checkRoll begins a roll when the segment is large or old enough. Called with
-// w.mu held.
+// shortFor is how long a segment with fewer bookies than configured is written
+// before the writer looks whether there are enough for a full one.
+const shortFor = 30 * time.Second
+
+// checkRoll begins a roll when the segment is large or old enough, or short of
+// bookies for a while. Called with w.mu held.
 func (w *Writer) checkRoll(now time.Time) {
 	if w.roll != rollNone || w.closing {
 		return
 	}
 	r := w.cfg.Roll
-	if (r.SizeBytes <= 0 || w.seg.bytes < r.SizeBytes) && (r.Every <= 0 || now.Sub(w.seg.started) < r.Every) {
-		return
+	due := r.SizeBytes > 0 && w.seg.bytes >= r.SizeBytes || r.Every > 0 && now.Sub(w.seg.started) >= r.Every
+	switch {
+	case due:
+		w.roll = rollPreparing
+		w.beside(func() { w.prepareNext(false) })
+	case w.seg.Short() && now.Sub(w.seg.looked) >= shortFor:
+		w.seg.looked = now
+		w.roll = rollPreparing
+		w.beside(func() { w.prepareNext(true) })
 	}
-	w.roll = rollPreparing
-	w.beside(w.prepareNext)
 }
 
 // beside runs f on the second goroutine, which must be free. Called with w.mu
@@ -50,13 +59,18 @@ func (w *Writer) beside(f func()) {
 	}()
 }
 
-func (w *Writer) prepareNext() {
+func (w *Writer) prepareNext(full bool) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.opts.OpTimeout)
 	defer cancel()
-	err := w.log.prepare(ctx)
+	err := w.log.prepare(ctx, full)
 	w.mu.Lock()
 	if err == nil {
 		w.roll = rollPrepared
+		w.mu.Unlock()
+		return
+	}
+	if full && errors.Is(err, stream.ErrNotEnoughBookies) {
+		w.roll = rollNone // the bookies are not back yet: no news
 		w.mu.Unlock()
 		return
 	}
@@ -104,7 +118,7 @@ func (w *Writer) start() {
 	} else if err != nil {
 		w.rest(err)
 	} else {
-		w.switchTo(&current{target: seg, started: time.Now()}, old)
+		w.switchTo(newCurrent(seg), old)
 	}
 	w.deliver()
 	if err != nil {

@@ -401,3 +401,39 @@ func checkHistory(t *testing.T, l *fakeLog, got []outcome, n int) {
 		require.Equal(t, stored[i], c.d)
 	}
 }
+
+// TestShortSegmentIsReplacedOnceBookiesAreBack: a segment with fewer bookies
+// than configured is written on, looked at now and then, and rolled away from
+// as soon as there are enough; a look that finds too few is no failure.
+func TestShortSegmentIsReplacedOnceBookiesAreBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &fakeLog{short: true}
+		w := openFake(t, l, stream.Config{})
+		appendKiB(t, w, 2)
+		require.Len(t, l.segs, 1)
+		require.False(t, l.full, "the first segment takes what there is")
+		l.mu.Lock()
+		l.short, l.prepareFn = false, func(context.Context) error { return stream.ErrNotEnoughBookies }
+		l.mu.Unlock()
+		for range 3 {
+			<-time.After(shortFor)
+			prepared := l.prepared
+			appendKiB(t, w, 2)
+			synctest.Wait()
+			require.Equal(t, prepared+1, l.prepared)
+			require.True(t, l.full, "a roll for this reason must bring all bookies")
+			require.Len(t, l.segs, 1)
+		}
+		l.mu.Lock()
+		l.prepareFn = nil
+		l.mu.Unlock()
+		<-time.After(shortFor)
+		appendKiB(t, w, 3)
+		require.Len(t, l.segs, 2)
+		prepared := l.prepared
+		<-time.After(10 * shortFor)
+		appendKiB(t, w, 3)
+		require.Equal(t, prepared, l.prepared, "a full segment is left alone")
+		require.NoError(t, w.Close())
+	})
+}

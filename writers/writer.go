@@ -69,7 +69,13 @@ type Writer struct {
 type current struct {
 	target
 	started time.Time
-	bytes   int64 // of entries handed over
+	looked  time.Time // when it was last looked whether a short segment can be replaced
+	bytes   int64     // of entries handed over
+}
+
+func newCurrent(t target) *current {
+	now := time.Now()
+	return &current{target: t, started: now, looked: now}
 }
 
 // Open makes a writer of a claimed stream. It fails with stream.ErrSealed.
