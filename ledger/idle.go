@@ -11,7 +11,7 @@ import (
 // Pauses before the LAC is told again to bookies too few of which took it.
 const (
 	lacRetryMin = 50 * time.Millisecond
-	lacRetryMax = 2 * time.Second
+	lacRetryMax = 10 * time.Second
 )
 
 // idle is called when the last pending entry completed. The caller holds mu.

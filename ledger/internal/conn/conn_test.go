@@ -407,18 +407,12 @@ func TestQueueIsBoundedByTheMemoryItHolds(t *testing.T) {
 // goes over a new connection.
 func TestSilentConnectionIsGivenUp(t *testing.T) {
 	run(t, func(f *fixture) {
-		silent := true
-		f.b.SetHook(func(r fakebookie.Request) fakebookie.Verdict {
-			if silent {
-				return fakebookie.Silent()
-			}
-			return fakebookie.Pass()
-		})
+		f.b.SetHook(func(fakebookie.Request) fakebookie.Verdict { return fakebookie.Silent() })
 		s := &sink{}
 		require.NoError(t, f.send(f.pool.Bookie("b0:1").Adds(1, time.Second, s), 1, 0, 3))
 		require.ErrorIs(t, f.call(conn.Call{Op: conn.OpRead, Ledger: 1, Timeout: 2 * time.Second}).Err, bk.ErrTimeout)
 		require.ErrorIs(t, s.cause(), bk.ErrTimeout)
-		silent = false
+		f.b.SetHook(nil)
 		require.NoError(t, f.send(f.pool.Bookie("b0:1").Adds(1, time.Second, s), 1, 3, 4))
 		synctest.Wait()
 		require.Len(t, s.acks, 1)
