@@ -35,23 +35,15 @@ func Prepare(fs vfs.FS, dir string) (io.Closer, error) {
 	return lock, nil
 }
 
-// mkdir makes dir and syncs every directory above it that may be new.
+// mkdir makes dir and syncs every directory above it. Those that exist already
+// are synced as well: the run that made them may have ended before it did so.
+// One that may not be opened was not made by a bookie.
 func mkdir(fs vfs.FS, dir string) error {
-	var fresh []string
-	for d := dir; ; d = fs.PathDir(d) {
-		_, err := fs.Stat(d)
-		if err == nil || d == fs.PathDir(d) {
-			break
-		}
-		fresh = append(fresh, d)
-	}
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// The parent of one that exists already is synced as well: the run that
-	// made it may have ended before it did so.
-	for _, d := range append(fresh, dir, fs.PathDir(dir)) {
-		if err := SyncDir(fs, fs.PathDir(d)); err != nil {
+	for d := dir; d != fs.PathDir(d); d = fs.PathDir(d) {
+		if err := SyncDir(fs, fs.PathDir(d)); err != nil && !errors.Is(err, iofs.ErrPermission) {
 			return err
 		}
 	}

@@ -117,6 +117,9 @@ func (x *Index) Flush() error {
 	}
 	select {
 	case <-done:
+		if err := x.fs.err(); err != nil { // what it says may not be on disk
+			return fmt.Errorf("%w: %w", ErrUnflushed, err)
+		}
 		return nil
 	case err := <-x.failed:
 		return fmt.Errorf("%w: %w", ErrUnflushed, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,7 +19,7 @@ const retryPause = 250 * time.Millisecond
 
 var errStopped = errors.New("index: nothing is written any more")
 
-// guardFS is what pebble writes through. It does three things.
+// guardFS is what pebble writes through. It does four things.
 //
 // It makes the name of a new manifest durable before anything else is done.
 // Pebble creates the manifest, then a marker that names it, and syncs the
@@ -27,12 +28,17 @@ var errStopped = errors.New("index: nothing is written any more")
 //
 // It slows down retries.
 //
+// It stops the index when a directory cannot be synced: pebble would panic. The
+// caller of that sync is told that it worked; Index.Flush knows better.
+//
 // Once the index has failed (stop), it refuses everything that changes the
 // disk: what pebble would do next to files whose state it does not know may do
 // harm, and the next start finds them as the failure left them.
 type guardFS struct {
 	vfs.FS
 	closing chan struct{} // closed by Index.Close
+	opened  atomic.Bool   // by Index.Open
+	fatal   func(error)   // what to do when the index must stop
 
 	mu      sync.Mutex // guards what follows
 	stopped error
@@ -78,6 +84,9 @@ func (g *guardFS) pause() {
 	g.mu.Lock()
 	stopped, left := g.stopped != nil, retryPause-time.Since(g.failed)
 	g.mu.Unlock()
+	if !g.opened.Load() {
+		return // nothing is tried again, and pebble holds its mutex
+	}
 	if stopped {
 		<-g.closing
 		return
@@ -136,7 +145,13 @@ func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.O
 	return g.file(f, err)
 }
 
-func (g *guardFS) OpenDir(name string) (vfs.File, error) { return g.file(g.FS.OpenDir(name)) }
+func (g *guardFS) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardDir{File: f, g: g, name: name}, nil
+}
 
 func (g *guardFS) Link(old, name string) error {
 	return g.change(func() error { return g.FS.Link(old, name) })
@@ -164,6 +179,19 @@ func (g *guardFS) Lock(name string) (c io.Closer, err error) {
 		return err
 	})
 	return c, err
+}
+
+type guardDir struct {
+	vfs.File
+	g    *guardFS
+	name string
+}
+
+func (d *guardDir) Sync() error {
+	if err := d.g.change(d.File.Sync); err != nil {
+		d.g.fatal(fmt.Errorf("sync index directory %s: %w", d.name, err))
+	}
+	return nil
 }
 
 type guardFile struct {

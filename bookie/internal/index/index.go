@@ -73,12 +73,18 @@ func Open(opts Options) (*Index, error) {
 		MaxManifestFileSize:         4 << 20,
 		L0CompactionThreshold:       4,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      logger{opts.Logger.Named("index").Sugar(), x.stop(opts.Failed)},
+		Logger:                      logger{opts.Logger.Named("index").Sugar(), func(err error) { x.fs.fatal(err) }},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	// One compaction at a time is always allowed, so nobody has to look every
+	// 100 ms whether more are; the goroutine of the usual scheduler, which does,
+	// would stay behind after an Open that fails.
+	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	o.EventListener = &pebble.EventListener{BackgroundError: x.backgroundError}
+	x.fs.fatal = x.stop(opts.Failed)
 	db, err := pebble.Open(opts.Dir, o)
 	if err == nil {
+		x.fs.opened.Store(true)
 		x.db = db
 		if err = x.fs.err(); err != nil { // while it was opened
 			err = errors.Join(err, x.Close())
