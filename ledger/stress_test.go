@@ -23,7 +23,7 @@ import (
 
 var (
 	stressSeed = flag.Uint64("stress.seed", 1, "first seed of TestStress")
-	stressN    = flag.Int("stress.n", 12, "number of seeds of TestStress")
+	stressN    = flag.Int("stress.n", 8, "number of seeds of TestStress")
 )
 
 // TestStress has writers, recoverers and tailing readers work on real bookies
