@@ -216,6 +216,26 @@ func TestRule26CloseIsSeenAfterAnOutageOfMetadata(t *testing.T) {
 	})
 }
 
+// A ledger that is closed after its metadata were read to open it, and before
+// the watch began, is seen closed.
+func TestRule26CloseBeforeTheWatchIsSeen(t *testing.T) {
+	inWorld(t, 3, ledger.Options{}, func(w *world) {
+		wr := w.create(3, 3, 2)
+		w.append(wr, 3)
+		c, store := w.onFaulty(ledger.Options{})
+		store.OnCall(func(_ context.Context, call storetest.Call) storetest.Fault {
+			if call.Method == "Watch" {
+				require.NoError(t, wr.Close(w.ctx))
+			}
+			return storetest.Pass
+		})
+		r := w.open(c, wr.ID(), ledger.NoRecovery)
+		require.True(t, r.Closed())
+		_, err := r.WaitLAC(w.ctx, 2)
+		require.ErrorIs(t, err, bk.ErrLedgerClosed)
+	})
+}
+
 // R07: nor does a ledger that no bookie has heard of yet.
 func TestR07TailOfAnEmptyLedgerDoesNotSpin(t *testing.T) {
 	inWorld(t, 3, ledger.Options{}, func(w *world) {
