@@ -104,9 +104,6 @@ func TestMemoryOfFramesOverBreakingSockets(t *testing.T) {
 	for _, l := range listeners {
 		require.NoError(t, l.Close())
 	}
-	for range len(s.conns) {
-		s.cut()
-	}
 	s.wg.Wait()
 	require.NoError(t, cluster.Close())
 }
