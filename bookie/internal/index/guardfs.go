@@ -72,24 +72,39 @@ func (g *guardFS) change(call func() error) error {
 	}
 	err := call()
 	if err != nil {
-		g.mu.Lock()
-		g.failed = time.Now()
-		g.mu.Unlock()
+		g.noteFailure()
 	}
 	return err
 }
 
-// pause waits after a failure, without end once stopped, until Close.
-func (g *guardFS) pause() {
+func (g *guardFS) noteFailure() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed = time.Now()
+}
+
+// resting reports whether a failure is too fresh to try again, or final.
+func (g *guardFS) resting() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped != nil || time.Since(g.failed) < retryPause
+}
+
+// pause waits after a failure before a table is made, without end once stopped,
+// until Close. Pebble holds no mutex then; it may when it makes another file.
+func (g *guardFS) pause(name string) {
+	if !strings.HasSuffix(name, ".sst") {
+		return
+	}
 	g.mu.Lock()
 	stopped, left := g.stopped != nil, retryPause-time.Since(g.failed)
 	g.mu.Unlock()
-	if !g.opened.Load() {
-		return // nothing is tried again, and pebble holds its mutex
-	}
-	if stopped {
+	if stopped && g.opened.Load() {
 		<-g.closing
 		return
+	}
+	if stopped {
+		left = retryPause // Open goes on to its end meanwhile
 	}
 	if left <= 0 {
 		return
@@ -110,7 +125,7 @@ func (g *guardFS) file(f vfs.File, err error) (vfs.File, error) {
 }
 
 func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
-	g.pause()
+	g.pause(name)
 	err = g.change(func() error {
 		f, err = g.FS.Create(name, c)
 		if err != nil || !strings.HasPrefix(g.PathBase(name), "MANIFEST-") {
@@ -129,7 +144,7 @@ func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err 
 }
 
 func (g *guardFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
-	g.pause()
+	g.pause(name)
 	err = g.change(func() error {
 		f, err = g.FS.ReuseForWrite(old, name, c)
 		return err

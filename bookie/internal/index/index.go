@@ -76,10 +76,7 @@ func Open(opts Options) (*Index, error) {
 		Logger:                      logger{opts.Logger.Named("index").Sugar(), func(err error) { x.fs.fatal(err) }},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
-	// One compaction at a time is always allowed, so nobody has to look every
-	// 100 ms whether more are; the goroutine of the usual scheduler, which does,
-	// would stay behind after an Open that fails.
-	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	o.Experimental.CompactionScheduler = newScheduler(x.fs)
 	o.EventListener = &pebble.EventListener{BackgroundError: x.backgroundError}
 	x.fs.fatal = x.stop(opts.Failed)
 	db, err := pebble.Open(opts.Dir, o)
@@ -110,6 +107,7 @@ func (x *Index) backgroundError(err error) {
 	if errors.Is(err, pebble.ErrCancelledCompaction) {
 		return
 	}
+	x.fs.noteFailure()
 	select {
 	case x.failed <- err:
 	default: // one is waiting already

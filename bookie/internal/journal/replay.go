@@ -222,8 +222,9 @@ func (w *walker) group(lsn LSN) (end LSN, whole bool, err error) {
 // nextGroup looks for a good group behind the damage at lsn.
 func (w *walker) nextGroup(lsn LSN) (LSN, bool, error) {
 	const chunk = 256 * blockSize
-	buf := make([]byte, chunk)
-	for off := w.f.offset(alignUp(lsn + 1)); off < w.f.size; off += chunk {
+	from := w.f.offset(alignUp(lsn + 1))
+	buf := make([]byte, max(0, min(chunk, w.f.size-from)))
+	for off := from; off < w.f.size; off += chunk {
 		n, err := readAt(w.file, buf, off)
 		if err != nil {
 			return 0, false, fmt.Errorf("read journal file %s at %d: %w", w.f.name, off, err)
