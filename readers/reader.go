@@ -260,6 +260,9 @@ func (r *Reader) advance(ctx context.Context) error {
 		}
 		r.seg, r.pos = c.seg, 0
 		r.gap.Reset()
+		if first := c.seg.First(); r.from.Less(first) {
+			r.from = first // a truncation may cut inside an entry
+		}
 	}
 	r.chunk = c
 	return nil
