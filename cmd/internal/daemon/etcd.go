@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/url"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -41,7 +45,8 @@ const etcdDrainMax = 250 * time.Millisecond
 
 // Etcd is a running embedded etcd server.
 type Etcd struct {
-	e *embed.Etcd
+	e    *embed.Etcd
+	lock io.Closer // of the data directory
 
 	ended
 	watching sync.WaitGroup
@@ -64,7 +69,11 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 		defer e.mu.Unlock()
 		e.grpc = append(e.grpc, s)
 	}
+	if e.lock, err = lockDir(opts.Dir); err != nil {
+		return nil, fmt.Errorf("start etcd on %s: %w", opts.ListenClient, err)
+	}
 	if e.e, err = embed.StartEtcd(cfg); err != nil {
+		err = errors.Join(err, e.lock.Close())
 		return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
 	}
 	select {
@@ -79,7 +88,28 @@ func StartEtcd(ctx context.Context, opts EtcdOptions) (*Etcd, error) {
 	}
 	e.closing.Store(true)
 	e.e.Close()
+	err = errors.Join(err, e.lock.Close())
 	return nil, fmt.Errorf("start etcd on %s, data in %s: %w", opts.ListenClient, opts.Dir, err)
+}
+
+// ErrDirInUse means that another process has the data directory.
+var ErrDirInUse = errors.New("data directory is in use by another process")
+
+// lockDir makes a data directory and takes its lock. etcd by itself would wait
+// for the other process without end, deaf to signals.
+func lockDir(dir string) (io.Closer, error) {
+	if err := vfs.Default.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := vfs.Default.Lock(filepath.Join(dir, "LOCK"))
+	var file *fs.PathError // it could not be opened; any other failure is the lock
+	switch {
+	case errors.As(err, &file):
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("lock %s: %w: %w", dir, ErrDirInUse, err)
+	}
+	return lock, nil
 }
 
 func etcdConfig(opts EtcdOptions, closing *atomic.Bool) (*embed.Config, error) {
@@ -163,7 +193,7 @@ func (e *Etcd) Close(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-done:
-		return nil
+		return e.lock.Close()
 	case <-t.C:
 	case <-ctx.Done():
 	}
@@ -174,5 +204,5 @@ func (e *Etcd) Close(ctx context.Context) error {
 		s.Stop()
 	}
 	<-done
-	return nil
+	return e.lock.Close()
 }

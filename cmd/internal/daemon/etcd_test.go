@@ -50,6 +50,25 @@ func TestEtcdStartsFastAndKeepsData(t *testing.T) {
 	}
 }
 
+// A data directory that another server has is refused at once, and free again
+// once that one is closed.
+func TestEtcdRefusesADirectoryInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	opts := EtcdOptions{Dir: dir, ListenClient: "127.0.0.1:0"}
+	first, err := StartEtcd(t.Context(), opts)
+	require.NoError(t, err)
+	_, err = StartEtcd(t.Context(), opts)
+	require.ErrorIs(t, err, ErrDirInUse)
+	require.ErrorContains(t, err, dir)
+	require.NoError(t, first.Close(t.Context()))
+	second, err := StartEtcd(t.Context(), opts)
+	require.NoError(t, err)
+	require.NoError(t, second.Close(t.Context()))
+	_, err = StartEtcd(t.Context(), EtcdOptions{Dir: filepath.Join(dir, "LOCK", "below")})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrDirInUse)
+}
+
 // What is not known noise reaches the logger.
 func TestEtcdLoggerPassesWarnings(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
