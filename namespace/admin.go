@@ -36,8 +36,8 @@ func admin(ctx context.Context, uri string, opts []Option, f func(context.Contex
 
 // CreateNamespace makes a namespace of streams at a URI, bound to the cluster
 // of bookies at another, which must be initialised. Both must have the same
-// scheme. It fails with ErrNamespaceExists, and with stream.ErrNotFound when
-// the cluster is not there.
+// scheme. It fails with ErrNamespaceExists, and with ErrNoCluster when the
+// cluster is not there.
 func CreateNamespace(ctx context.Context, uri, clusterURI string, opts ...Option) error {
 	cluster, err := parseLocation(clusterURI)
 	if err != nil {
@@ -57,7 +57,7 @@ func CreateNamespace(ctx context.Context, uri, clusterURI string, opts ...Option
 		}
 		if _, err := layout.Open(ctx, store, cluster.path); err != nil {
 			if errors.Is(err, metadata.ErrNotFound) {
-				err = fmt.Errorf("no bookies' cluster was initialised there: %w", err)
+				err = ErrNoCluster
 			}
 			return fmt.Errorf("cluster %s: %w", cluster, err)
 		}

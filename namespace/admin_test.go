@@ -19,7 +19,7 @@ func TestNamespacesThemselves(t *testing.T) {
 	s := startSystem(t, 1)
 	with := WithStore(s.Store)
 	require.ErrorIs(t, CreateNamespace(bg(t), nsURI, clusterURI, with), ErrNamespaceExists)
-	require.ErrorIs(t, CreateNamespace(bg(t), "mem://test/x", "mem://test/nothing", with), stream.ErrNotFound)
+	require.ErrorIs(t, CreateNamespace(bg(t), "mem://test/x", "mem://test/nothing", with), ErrNoCluster)
 	require.ErrorIs(t, CreateNamespace(bg(t), "mem://test/x", "etcd://test/bk", with), ErrInvalidURI)
 	require.NoError(t, CreateNamespace(bg(t), "mem://test/deep/er/two", clusterURI, with))
 	b, err := Show(bg(t), nsURI, with)

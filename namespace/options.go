@@ -18,6 +18,8 @@ import (
 var (
 	// ErrNotNamespace: no node from the URI's path up is bound to a cluster.
 	ErrNotNamespace = errors.New("not a namespace of streams")
+	// ErrNoCluster: no cluster of bookies was made at the URI.
+	ErrNoCluster = errors.New("no cluster of bookies there")
 	// ErrNamespaceExists: the path is bound already.
 	ErrNamespaceExists = errors.New("namespace exists")
 	// ErrNotEmpty: the namespace still has streams.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/loglode/loglode/stream"
+	"github.com/loglode/loglode/stream/record"
 )
 
 // appender is what the library's writer and the proxy client have in common.
@@ -180,7 +181,7 @@ func readLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 		case err != bufio.ErrBufferFull:
 			return nil, err
 		case len(*long) > lineBytesMax:
-			return nil, fmt.Errorf("it has more than %d bytes: %w", lineBytesMax, stream.ErrRecordTooLong)
+			return nil, fmt.Errorf("it goes on after %d bytes: %w", len(*long), &stream.RecordTooLongError{Size: len(*long), Limit: record.PayloadSizeMax})
 		}
 	}
 }

@@ -52,7 +52,12 @@ func TestBadInput(t *testing.T) {
 		{"ledger show x", exitUsage, "number"},
 		{"ledger show 12345", exitNotFound, "12345"},
 		{"ledger read 12345", exitNotFound, "12345"},
-		{"frobnicate", exitFailed, "frobnicate"},
+		{"frobnicate", exitUsage, "frobnicate"},
+		{"init", exitUsage, "metadata"},
+		{"server bookie", exitUsage, "journal"},
+		{"namespace create " + dev.NamespaceURI() + "2 --metadata " + dev.NamespaceURI() + "/none", exitNotFound, "loglode init"},
+		{"stream create x --ensemble 0", exitUsage, "--ensemble 0"},
+		{"stream create x --ack-quorum 0", exitUsage, "--ack-quorum 0"},
 		{"stream", exitUsage, "--help"},
 		{"stream create", exitUsage, "arg"},
 		{"tail " + name + " --nope", exitUsage, "nope"},
@@ -193,6 +198,11 @@ func TestConfiguration(t *testing.T) {
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.err, "LOGLODE_TIMEOUT")
 	require.Equal(t, exitUsage, run(t, "", "version", "--config", file+".none").code)
+	t.Setenv("LOGLODE_TIMEOUT", "7s")
+	require.NoError(t, os.WriteFile(file, []byte("journal: [/a, /b]\ntimeuot: 7s\n"), 0o644))
+	r = run(t, "", "version", "--config", file)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.err, `"timeuot"`, "a key of another command is fine, a misspelt one is not")
 }
 
 func TestCompletionAndHelp(t *testing.T) {

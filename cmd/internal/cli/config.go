@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,16 +22,39 @@ func (a *app) applyConfig(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
+	if err := checkKeys(cmd.Root(), a.config, file); err != nil {
+		return err
+	}
 	var first error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		known[f.Name] = true
 		if f.Changed || f.Name == "config" || f.Name == "help" || first != nil {
 			return
 		}
 		first = setFromOutside(cmd.Flags(), f, file)
 	})
 	return first
+}
+
+// checkKeys refuses keys that are a flag of no command, as misspelt ones are. A
+// file may serve several commands.
+func checkKeys(root *cobra.Command, path string, file map[string][]string) error {
+	known := map[string]bool{}
+	note := func(f *pflag.Flag) { known[f.Name] = true }
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.Flags().VisitAll(note)
+		c.PersistentFlags().VisitAll(note)
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	for _, k := range slices.Sorted(maps.Keys(file)) {
+		if !known[k] {
+			return usageError{fmt.Errorf("configuration file %s: %q is no flag of any command", path, k)}
+		}
+	}
+	return nil
 }
 
 func setFromOutside(flags *pflag.FlagSet, f *pflag.Flag, file map[string][]string) error {

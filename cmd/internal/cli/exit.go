@@ -8,6 +8,7 @@ import (
 
 	"github.com/loglode/loglode/bookie"
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/cmd/internal/daemon"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/namespace"
@@ -31,9 +32,6 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// errSilent ends a command with exitFailed without a message of its own.
-var errSilent = errors.New("silent")
-
 // exitCodes is searched in order: the first code with a condition that the
 // error is decides.
 var exitCodes = []struct {
@@ -49,7 +47,7 @@ var exitCodes = []struct {
 	{exitConflict, []error{
 		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,
 		bk.ErrFenced, bk.ErrLedgerExists, bk.ErrMetadataConflict, metadata.ErrExists, metadata.ErrConflict,
-		namespace.ErrNamespaceExists, namespace.ErrNotEmpty, bookie.ErrIdentity, bookie.ErrDirInUse,
+		namespace.ErrNamespaceExists, namespace.ErrNotEmpty, bookie.ErrIdentity, bookie.ErrDirInUse, daemon.ErrDirInUse,
 		syscall.EADDRINUSE,
 	}},
 	{exitUnavailable, []error{
@@ -58,7 +56,7 @@ var exitCodes = []struct {
 	}},
 	{exitNotFound, []error{
 		stream.ErrNotFound, stream.ErrTruncated, stream.ErrEmpty, bk.ErrNoSuchLedger, bk.ErrNoSuchEntry, metadata.ErrNotFound,
-		namespace.ErrNotNamespace,
+		namespace.ErrNotNamespace, namespace.ErrNoCluster,
 	}},
 	{exitTimeout, []error{stream.ErrTimeout, bk.ErrTimeout, context.DeadlineExceeded}},
 }
@@ -86,6 +84,7 @@ var hints = []struct {
 	condition error
 	hint      string
 }{
+	{namespace.ErrNoCluster, "make one with `loglode init --metadata URI`"},
 	{namespace.ErrNotNamespace, "make one with `loglode namespace create`"},
 	{stream.ErrNotFound, "create it with `loglode stream create`"},
 	{stream.ErrFenced, "another writer owns the stream; start again to take it back"},

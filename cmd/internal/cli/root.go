@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -31,6 +30,7 @@ type app struct {
 	config    string
 	logLevel  string
 	log       *zap.Logger
+	running   bool // the command line was accepted
 }
 
 // Main runs one command line and gives the exit code of the process.
@@ -42,8 +42,11 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
+	if err != nil && !a.running {
+		err = usageError{err} // no command took it
+	}
 	code := exitCode(err)
-	if err != nil && !errors.Is(err, errSilent) {
+	if err != nil {
 		fmt.Fprintf(errOut, "loglode: %s\n", message(err))
 	}
 	return code
@@ -79,13 +82,20 @@ Start with:
 		a.ledgerCommand(), a.bookieCommand(), a.benchCommand(), a.versionCommand(),
 	)
 	for _, c := range root.Commands() {
-		wrapArgs(c)
+		a.wrap(c)
 	}
 	return root
 }
 
-// wrapArgs makes a wrong number of arguments a usage error, on c and below.
-func wrapArgs(c *cobra.Command) {
+// wrap makes a wrong number of arguments a usage error that names the help, on c
+// and below, and notes when a command begins to run.
+func (a *app) wrap(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.running = true
+			return run(cmd, args)
+		}
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
@@ -95,7 +105,7 @@ func wrapArgs(c *cobra.Command) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		wrapArgs(sub)
+		a.wrap(sub)
 	}
 }
 

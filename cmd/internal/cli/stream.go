@@ -27,6 +27,9 @@ func (a *app) streamCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if q := c.Quorum; q.Ensemble == 0 || q.Write == 0 || q.Ack == 0 {
+				return usageError{fmt.Errorf("--ensemble %d, --write-quorum %d, --ack-quorum %d: want 1 or more", q.Ensemble, q.Write, q.Ack)}
+			}
 			if c.Compression, err = stream.ParseCompression(compression); err != nil {
 				return err
 			}
