@@ -49,15 +49,11 @@ func faultStory(b *Bookie, s *story, base bk.LedgerID, rng *rand.Rand) (flushErr
 // many calls there were, and which one failed.
 func failOnce(t *testing.T, n int) (calls int, failed string) {
 	const seed = 3
-	var mu sync.Mutex // guards calls, failed and reopening
-	reopening := false
+	var mu sync.Mutex // guards calls and failed
 	mem := vfs.NewCrashableMem()
 	hook := &hookFS{FS: mem, before: func(op, name string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if reopening {
-			return nil
-		}
 		if calls++; calls == n {
 			failed = op + " " + name
 			return &vfsError{op, name, syscall.EIO}
@@ -73,14 +69,7 @@ func failOnce(t *testing.T, n int) (calls int, failed string) {
 		require.NoError(t, b.Close(), what)
 	}
 	for life := range 2 {
-		// Pebble tries a failed flush of a reopened index for ever.
-		mu.Lock()
-		reopening = life > 0
-		mu.Unlock()
 		b, err := Open(t.Context(), crashOptions(hook))
-		mu.Lock()
-		reopening = false
-		mu.Unlock()
 		if err != nil {
 			require.ErrorIs(t, err, syscall.EIO)
 			continue // the operator starts it again

@@ -19,7 +19,7 @@ const retryPause = 250 * time.Millisecond
 
 var errStopped = errors.New("index: nothing is written any more")
 
-// guardFS is what pebble writes through. It does four things.
+// guardFS is what pebble writes through. It does five things.
 //
 // It makes the name of a new manifest durable before anything else is done.
 // Pebble creates the manifest, then a marker that names it, and syncs the
@@ -30,6 +30,10 @@ var errStopped = errors.New("index: nothing is written any more")
 //
 // It stops the index when a directory cannot be synced: pebble would panic. The
 // caller of that sync is told that it worked; Index.Flush knows better.
+//
+// It ends an Open whose manifest cannot be written: pebble would try again
+// without end, in a goroutine that Open waits for. Pebble is told that it worked
+// (see opening), and meets the error with the next file that it makes.
 //
 // Once the index has failed (stop), it refuses everything that changes the
 // disk: what pebble would do next to files whose state it does not know may do
@@ -117,13 +121,6 @@ func (g *guardFS) pause(name string) {
 	}
 }
 
-func (g *guardFS) file(f vfs.File, err error) (vfs.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &guardFile{File: f, g: g}, nil
-}
-
 func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
 	g.pause(name)
 	err = g.change(func() error {
@@ -140,7 +137,11 @@ func (g *guardFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err 
 		}
 		return nil
 	})
-	return g.file(f, err)
+	if err != nil && g.opening(name) {
+		g.fatal(fmt.Errorf("create %s: %w", name, err))
+		return vfs.NewMem().Create("discarded", c)
+	}
+	return g.file(f, name, err)
 }
 
 func (g *guardFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
@@ -149,7 +150,7 @@ func (g *guardFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (f vf
 		f, err = g.FS.ReuseForWrite(old, name, c)
 		return err
 	})
-	return g.file(f, err)
+	return g.file(f, name, err)
 }
 
 func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (f vfs.File, err error) {
@@ -157,7 +158,7 @@ func (g *guardFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.O
 		f, err = g.FS.OpenReadWrite(name, c, o...)
 		return err
 	})
-	return g.file(f, err)
+	return g.file(f, name, err)
 }
 
 func (g *guardFS) OpenDir(name string) (vfs.File, error) {
@@ -207,37 +208,4 @@ func (d *guardDir) Sync() error {
 		d.g.fatal(fmt.Errorf("sync index directory %s: %w", d.name, err))
 	}
 	return nil
-}
-
-type guardFile struct {
-	vfs.File
-	g *guardFS
-}
-
-func (f *guardFile) Write(p []byte) (n int, err error) {
-	err = f.g.change(func() error {
-		n, err = f.File.Write(p)
-		return err
-	})
-	return n, err
-}
-
-func (f *guardFile) WriteAt(p []byte, off int64) (n int, err error) {
-	err = f.g.change(func() error {
-		n, err = f.File.WriteAt(p, off)
-		return err
-	})
-	return n, err
-}
-
-func (f *guardFile) Sync() error { return f.g.change(f.File.Sync) }
-
-func (f *guardFile) SyncData() error { return f.g.change(f.File.SyncData) }
-
-func (f *guardFile) SyncTo(length int64) (full bool, err error) {
-	err = f.g.change(func() error {
-		full, err = f.File.SyncTo(length)
-		return err
-	})
-	return full, err
 }
