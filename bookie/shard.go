@@ -107,7 +107,12 @@ func (s *shard) stop() {
 	<-s.stopped
 }
 
+// close ends what is left once run and all requests have ended. A flush that
+// failed still has its arena: nothing tries it again.
 func (s *shard) close() error {
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
+	s.retry = nil
 	err := errors.Join(s.logs.Close(), s.index.Close())
 	s.cache.Close()
 	return err

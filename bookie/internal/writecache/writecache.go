@@ -105,13 +105,15 @@ func (c *Cache) wakeRoom() {
 	}
 }
 
-// Close frees the memory. Nothing may use the cache any more.
+// Close frees the memory. Nothing may use the cache or an arena of it any more:
+// a panic is better than an answer that an entry is not here.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range []*Arena{c.active, c.flushing, c.idle} {
 		if a != nil {
 			a.free()
+			*a = Arena{}
 		}
 	}
 	c.active, c.flushing, c.idle = nil, nil, nil
