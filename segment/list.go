@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/loglode/loglode/ledger"
 	"github.com/loglode/loglode/metadata"
@@ -169,9 +170,20 @@ func (t *Tree) list(ctx context.Context, prefix string) iter.Seq2[stream.Info, e
 	}
 }
 
+// lookers is how many nodes a listing looks at at once: each takes a few
+// requests, and a namespace may have very many.
+const lookers = 32
+
+// node is a child that may be a stream, may have streams below it, or both.
+type node struct {
+	key, name        string
+	isStream, nested bool
+}
+
 // walk gives the streams below the node key of the name dir whose next
 // component begins with prefix. more is false once yield has had enough.
 func (t *Tree) walk(ctx context.Context, key, dir, prefix string, yield func(stream.Info, error) bool) (more bool, err error) {
+	group := make([]node, 0, lookers)
 	for n, err := range metadata.Children(ctx, t.opts.Store, key, metadata.ListOptions{KeysOnly: true}) {
 		if err != nil {
 			return false, err
@@ -183,15 +195,35 @@ func (t *Tree) walk(ctx context.Context, key, dir, prefix string, yield func(str
 		if dir != "" {
 			name = dir + "/" + name
 		}
-		isStream, nested, err := t.look(ctx, n.Key)
-		if err != nil {
-			return false, err
+		if group = append(group, node{key: n.Key, name: name}); len(group) < lookers {
+			continue
 		}
-		if isStream && stream.Name(name).Validate() == nil && !yield(stream.Info{Name: stream.Name(name)}, nil) {
+		if more, err := t.visit(ctx, group, yield); !more || err != nil {
+			return more, err
+		}
+		group = group[:0]
+	}
+	return t.visit(ctx, group, yield)
+}
+
+// visit looks at all nodes of a group at once and then gives them in order.
+func (t *Tree) visit(ctx context.Context, group []node, yield func(stream.Info, error) bool) (more bool, err error) {
+	looking, lctx := errgroup.WithContext(ctx)
+	for i := range group {
+		looking.Go(func() (err error) {
+			group[i].isStream, group[i].nested, err = t.look(lctx, group[i].key)
+			return err
+		})
+	}
+	if err := looking.Wait(); err != nil {
+		return false, err
+	}
+	for _, n := range group {
+		if n.isStream && stream.Name(n.name).Validate() == nil && !yield(stream.Info{Name: stream.Name(n.name)}, nil) {
 			return false, nil
 		}
-		if nested {
-			if more, err := t.walk(ctx, n.Key, name, "", yield); !more || err != nil {
+		if n.nested {
+			if more, err := t.walk(ctx, n.key, n.name, "", yield); !more || err != nil {
 				return more, err
 			}
 		}

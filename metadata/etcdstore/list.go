@@ -13,7 +13,7 @@ import (
 )
 
 // Keys asked for at once. A listing starts with few, as they may all lie in one
-// sub-tree, and asks for more while most are direct children.
+// sub-tree, and asks for more while they belong to many children.
 const (
 	listChunkMin = 128
 	listChunkMax = 1024
@@ -108,7 +108,10 @@ func (l *lister) run(ctx context.Context) error {
 		if !resp.More {
 			return nil
 		}
-		if direct := len(l.page.Nodes) - before; direct*2 > len(resp.Kvs) {
+		// etcd counts all that is left of the range for each request, so that one
+		// request a child would cost the square of their number. Children with
+		// few keys are read over; only those with many are worth a skip.
+		if found := len(l.page.Nodes) - before; found*16 > len(resp.Kvs) {
 			chunk = min(chunk*4, listChunkMax)
 		}
 		last := string(resp.Kvs[len(resp.Kvs)-1].Key)
