@@ -76,6 +76,7 @@ func TestEtcdLoggerPassesWarnings(t *testing.T) {
 	log := etcdLogger(zap.New(core), &closing).With(zap.Int("k", 1))
 	log.Info("quiet")
 	log.Error("failed to update storage version")
+	log.Warn("failed to publish local member to cluster through raft")
 	log.Warn("disk is full")
 	log.Error(etcdClosingNoise)
 	closing.Store(true)

@@ -7,13 +7,15 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// etcdNoise has the warnings and errors that every start of a healthy
-// single-member server brings. They ask nothing of an operator.
+// etcdNoise has the warnings and errors that starts of a healthy single-member
+// server bring; the last one repeats many times a second after a kill, until the
+// member has elected itself. They ask nothing of an operator.
 var etcdNoise = map[string]bool{
 	"failed to update storage version":                                                     true,
 	"Failed to detect schema version":                                                      true,
 	"simple token is not cryptographically signed":                                         true,
 	"Running http and grpc server on single port. This is not recommended for production.": true,
+	"failed to publish local member to cluster through raft":                               true,
 }
 
 // etcdClosingNoise is what it calls the end of its listeners when it is closed.
