@@ -2,6 +2,7 @@ package bookie
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/layout"
 	"github.com/loglode/loglode/metadata/memstore"
 )
@@ -55,13 +57,26 @@ func register(t *testing.T, b *Bookie) *listed {
 	t.Helper()
 	store := memstore.New()
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	_, err := layout.Init(t.Context(), store, "/bk")
-	require.NoError(t, err)
-	c, err := layout.Open(t.Context(), store, "/bk")
-	require.NoError(t, err)
+	return registerIn(t, b, store)
+}
+
+func registerIn(t *testing.T, b *Bookie, store metadata.Store) *listed {
+	t.Helper()
+	c := testCluster(t, store)
 	reg, err := b.Register(t.Context(), RegisterOptions{Cluster: c, ID: "b1:1"})
 	require.NoError(t, err)
 	return &listed{c, reg}
+}
+
+func testCluster(t *testing.T, store metadata.Store) *layout.Cluster {
+	t.Helper()
+	_, err := layout.Init(t.Context(), store, "/bk")
+	if !errors.Is(err, metadata.ErrExists) { // by another client of the same tree
+		require.NoError(t, err)
+	}
+	c, err := layout.Open(t.Context(), store, "/bk")
+	require.NoError(t, err)
+	return c
 }
 
 // within waits up to 5 s until the bookie is listed as writable or read-only.

@@ -50,7 +50,9 @@ func Start(ctx context.Context, o Options) (*Registration, error) {
 		if errors.Is(err, metadata.ErrExists) {
 			err = fmt.Errorf("another running bookie has the id %s: %w", o.ID, err)
 		}
-		return nil, errors.Join(err, r.endSession(wait))
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // wait may be over
+		defer cancel()
+		return nil, errors.Join(err, r.endSession(end))
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = stop
@@ -63,6 +65,10 @@ func (r *Registration) register(ctx context.Context) error {
 	if !ok {
 		return r.endSession(ctx)
 	}
+	if r.sess != nil && isDone(r.sess) {
+		r.o.Logger.Warn("metadata session lost, registering again", zap.String("bookie", string(r.o.ID)))
+		r.sess = nil
+	}
 	if r.sess == nil {
 		s, err := r.o.Cluster.Store().Session(ctx, metadata.SessionOptions{TTL: r.o.TTL})
 		if err != nil {
@@ -74,6 +80,15 @@ func (r *Registration) register(ctx context.Context) error {
 		return fmt.Errorf("register bookie %s: %w", r.o.ID, err)
 	}
 	return nil
+}
+
+func isDone(s metadata.Session) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *Registration) endSession(ctx context.Context) error {
@@ -99,9 +114,7 @@ func (r *Registration) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.o.Changed:
-		case <-lost:
-			r.o.Logger.Warn("metadata session lost, registering again", zap.String("bookie", string(r.o.ID)))
-			r.sess = nil
+		case <-lost: // register sees it
 		}
 		r.again(ctx)
 	}
