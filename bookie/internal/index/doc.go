@@ -23,6 +23,10 @@
 // A crash can leave: the database as it was at an earlier flush, with its
 // mark. Then the journal still has everything after that mark.
 //
+// Pebble writes through guardFS, which stops the index for good when its
+// manifest or directory could not be written: reads go on, nothing on disk
+// changes any more, and the next open finds it as the failure left it.
+//
 // On the append path: called by bookie's flush. On the read path: called by
 // bookie.Read after the write cache.
 package index

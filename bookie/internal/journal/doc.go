@@ -29,8 +29,14 @@
 // it, or below an LSN that is known to have been synced, is corruption and
 // stops Replay.
 //
-// A failed write or sync ends the journal: nothing of that group or after it
-// is acknowledged, and nothing more is written.
+// A failed sync ends the journal, and so does a failed write for any reason but
+// want of room: nothing of that group or after it is acknowledged, and nothing
+// more is written.
+//
+// A write without room, and a file that is full with no next one, only stall
+// it. Who waits is told at once; the records stay, for a later one may need
+// them, and are written to the same place again until that works. No sync has
+// failed then, so all that was synced is still there.
 //
 // On the append path: called by bookie.AddBatch, calls vfs.File.WriteAt and
 // SyncData.
