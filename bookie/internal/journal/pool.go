@@ -13,10 +13,12 @@ import (
 
 const (
 	fileSuffix  = ".journal"
-	spareMax    = 3       // recycled files kept for later
+	spareMax    = 5       // recycled files kept for later: as many as a flush sets free, as a rule
 	firstBytes  = 8 << 20 // size of a file that somebody waits for
 	writeClass  = vfs.DiskWriteCategory("journal")
 	zeroingSize = 256 << 10
+	fillStep    = 1 << 20
+	fillPause   = 10 * time.Millisecond
 
 	retryInterval = time.Second // from one failed try to prepare a file to the next
 )
@@ -59,6 +61,7 @@ type pool struct {
 	mu      sync.Mutex // guards what follows
 	changed sync.Cond  // take waits here, on mu
 	next    *prepared  // nil while there is none
+	hurry   bool       // take waits, or nobody may be disturbed yet
 	err     error      // why there is none, nil while the first try is under way
 	spare   []string   // names
 }
@@ -75,6 +78,8 @@ func newPool(o Options) *pool {
 // start gives the first file and begins to prepare the one after it. A full
 // disk may still have room for a small one: it is enough to take fences.
 func (p *pool) start(seq uint64) (vfs.File, int64, error) {
+	p.hurry = true
+	defer p.calm()
 	var first prepared
 	for _, size := range []int64{firstBytes, firstBytes / 16, 16 * blockSize} {
 		if first = p.prepare(seq, min(size, p.bytes)); !vfs.IsNoSpaceError(first.err) {
@@ -87,6 +92,12 @@ func (p *pool) start(seq uint64) (vfs.File, int64, error) {
 	go p.run()
 	p.want <- seq + 1
 	return first.file, first.size, nil
+}
+
+func (p *pool) calm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hurry = false
 }
 
 func (p *pool) run() {
@@ -129,8 +140,10 @@ func (p *pool) take(seq uint64) (vfs.File, int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.next == nil && p.err == nil {
+		p.hurry = true
 		p.changed.Wait()
 	}
+	p.hurry = false
 	if p.next == nil {
 		return nil, 0, &noFileError{p.err}
 	}
@@ -158,7 +171,7 @@ func (p *pool) prepare(seq uint64, bytes int64) prepared {
 	if err != nil {
 		return prepared{err: fmt.Errorf("open journal file %d: %w", seq, err)}
 	}
-	size, err := fill(f, bytes)
+	size, err := p.fill(f, bytes)
 	if err == nil {
 		err = syncDir(p.fs, p.dir)
 	}
@@ -172,7 +185,10 @@ func (p *pool) prepare(seq uint64, bytes int64) prepared {
 // fill writes zeros behind the end of a file until it has bytes bytes. A file
 // system moves metadata with a sync as long as it has to allocate, or to mark
 // as written, what it syncs; blocks that were written once are free of that.
-func fill(f vfs.File, bytes int64) (int64, error) {
+//
+// It goes a step at a time, with pauses while nobody waits for the file: many
+// megabytes at once would hold up the syncs of the file that is being written.
+func (p *pool) fill(f vfs.File, bytes int64) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -190,8 +206,30 @@ func fill(f vfs.File, bytes int64) (int64, error) {
 			return 0, err
 		}
 		size += n
+		if size%fillStep == 0 && size < bytes {
+			if _, err := f.SyncTo(size); err != nil {
+				return 0, err
+			}
+			p.pause()
+		}
 	}
 	return size, f.Sync()
+}
+
+// pause waits between two steps of fill, unless somebody waits for the file.
+func (p *pool) pause() {
+	p.mu.Lock()
+	hurry := p.hurry
+	p.mu.Unlock()
+	if hurry {
+		return
+	}
+	t := time.NewTimer(fillPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.quit:
+	}
 }
 
 func syncDir(fs vfs.FS, dir string) error {

@@ -17,14 +17,10 @@ type syncError struct{ err error }
 func (e *syncError) Error() string { return e.err.Error() }
 func (e *syncError) Unwrap() error { return e.err }
 
-// isNoRoom tells errors that pass by themselves from those that end a journal.
+// isNoRoom tells a full disk, which passes by itself, from what ends a journal.
 func isNoRoom(err error) bool {
-	if err == nil {
-		return false
-	}
 	var s *syncError
-	var n *noFileError
-	return errors.As(err, &n) || vfs.IsNoSpaceError(err) && !errors.As(err, &s)
+	return vfs.IsNoSpaceError(err) && !errors.As(err, &s)
 }
 
 // stall waits for room for a group. Its waiters, and those of appends that were
