@@ -382,3 +382,40 @@ func TestReaderOptions(t *testing.T) {
 	_, err = st.Reader(bg(t), stream.First(), readers.Prefetch(-1))
 	require.ErrorContains(t, err, "PrefetchBytes -1")
 }
+
+// A reader that waits at the end of a stream is told when the stream is
+// deleted, whether its last segment is in progress or completed, or there never
+// was one.
+func TestTailOfADeletedStreamEnds(t *testing.T) {
+	s := startSystem(t, 3)
+	for _, how := range []string{"in progress", "completed", "empty"} {
+		t.Run(how, func(t *testing.T) {
+			name := stream.Name(strings.ReplaceAll(how, " ", "-"))
+			st := s.create(name, stream.Config{})
+			if how != "empty" {
+				w := s.writer(st)
+				_, err := w.Append(bg(t), rec(1, "x"))
+				require.NoError(t, err)
+				if how == "completed" {
+					require.NoError(t, w.Close())
+				} else {
+					defer func() { _ = w.Abort() }() // its stream is gone by then
+				}
+			}
+			r, err := st.Reader(bg(t), stream.First())
+			require.NoError(t, err)
+			defer r.Close()
+			if how != "empty" {
+				_, err = r.Next(bg(t))
+				require.NoError(t, err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := r.Next(bg(t))
+				ended <- err
+			}()
+			require.NoError(t, s.ns.Delete(bg(t), name))
+			require.ErrorIs(t, <-ended, stream.ErrNotFound)
+		})
+	}
+}

@@ -167,6 +167,15 @@ func (f *fetcher) refresh() error {
 	if err != nil {
 		return err
 	}
+	if len(list) == 0 { // no segment yet, or the stream was deleted
+		there, err := f.src.Exists(f.ctx)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return stream.ErrNotFound
+		}
+	}
 	f.list = list
 	return nil
 }
