@@ -120,6 +120,7 @@ func (x *Index) Flush() error {
 		if err := x.fs.err(); err != nil { // what it says may not be on disk
 			return fmt.Errorf("%w: %w", ErrUnflushed, err)
 		}
+		x.compactions.poke()
 		return nil
 	case err := <-x.failed:
 		return fmt.Errorf("%w: %w", ErrUnflushed, err)

@@ -87,8 +87,13 @@ func (g *guardFS) noteFailure() {
 	g.failed = time.Now()
 }
 
-// resting reports whether a failure is too fresh to try again, or final.
+// resting reports whether a failure is too fresh to try again, or final, or the
+// index is not open yet: an Open that fails does not wait for compactions before
+// it frees the memory that they use.
 func (g *guardFS) resting() bool {
+	if !g.opened.Load() {
+		return true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.stopped != nil || time.Since(g.failed) < retryPause

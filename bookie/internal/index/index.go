@@ -39,6 +39,8 @@ type Index struct {
 	fs     *guardFS
 	recent recent
 
+	compactions scheduler
+
 	failed chan error // told of errors of pebble's own goroutines
 }
 
@@ -76,7 +78,8 @@ func Open(opts Options) (*Index, error) {
 		Logger:                      logger{opts.Logger.Named("index").Sugar(), func(err error) { x.fs.fatal(err) }},
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
-	o.Experimental.CompactionScheduler = newScheduler(x.fs)
+	x.compactions = newScheduler(x.fs)
+	o.Experimental.CompactionScheduler = x.compactions
 	o.EventListener = &pebble.EventListener{BackgroundError: x.backgroundError}
 	x.fs.fatal = x.stop(opts.Failed)
 	db, err := pebble.Open(opts.Dir, o)
@@ -85,6 +88,8 @@ func Open(opts Options) (*Index, error) {
 		x.db = db
 		if err = x.fs.err(); err != nil { // while it was opened
 			err = errors.Join(err, x.Close())
+		} else {
+			x.compactions.poke()
 		}
 	}
 	if err != nil {

@@ -4,7 +4,8 @@ import "github.com/cockroachdb/pebble/v2"
 
 // scheduler says when pebble may compact: one compaction at a time, none for
 // retryPause after a failure (pebble would begin the same one again at once),
-// and none once the index has stopped. The next flush asks again.
+// none before the index is open, and none once it has stopped. What was refused
+// waits for poke: pebble itself does not ask again.
 type scheduler struct {
 	*pebble.ConcurrencyLimitScheduler
 	g *guardFS
@@ -22,6 +23,17 @@ func (s scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 		return false, nil
 	}
 	return s.ConcurrencyLimitScheduler.TrySchedule()
+}
+
+// poke starts the compactions that wait. The caller holds nothing of pebble.
+func (s scheduler) poke() {
+	if s.g.resting() {
+		return
+	}
+	// The end of one, even of one that did nothing, grants the next.
+	if ok, h := s.ConcurrencyLimitScheduler.TrySchedule(); ok {
+		h.Done()
+	}
 }
 
 func (s scheduler) Register(perCompaction int, db pebble.DBForCompaction) {
