@@ -102,7 +102,7 @@ func (w *Writer) end() {
 	w.log.discard()
 	w.cancel()
 	if err != nil {
-		w.zlog.Warn("writer failed", zap.Error(err))
+		w.zlog.Info("writer failed", zap.Error(err)) // its caller gets the error too
 		if f := w.opts.Events.Failed; f != nil {
 			f(err)
 		}

@@ -65,6 +65,9 @@ func TestBadInput(t *testing.T) {
 		{"namespace show etcd://127.0.0.1:1/x --timeout 1s", exitUnavailable, "127.0.0.1:1"},
 		{"stream ls --namespace gopher://x/y", exitUsage, "gopher"},
 		{"bench ledger --rate -1", exitUsage, "-1"},
+		{"dev --bookies 0", exitUsage, "0 bookies"},
+		{"dev --port-base 70000", exitUsage, "70000"},
+		{"server etcd --data x --listen foo:1", exitUsage, "foo:1"},
 	} {
 		begin := time.Now()
 		r := run(t, "", strings.Fields(c.args)...)

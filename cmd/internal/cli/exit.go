@@ -42,7 +42,7 @@ var exitCodes = []struct {
 		stream.ErrInvalidName, stream.ErrInvalidPosition, stream.ErrInvalidDLSN, stream.ErrInvalidConfig,
 		stream.ErrRecordTooLong, stream.ErrTxIDOrder, metadata.ErrInvalidKey,
 		bk.ErrInvalidQuorum, bk.ErrInvalidBookieID, bk.ErrInvalidDigest,
-		dial.ErrInvalidURI, dial.ErrUnknownScheme, namespace.ErrInvalidURI,
+		dial.ErrInvalidURI, dial.ErrUnknownScheme, namespace.ErrInvalidURI, daemon.ErrOptions,
 	}},
 	{exitConflict, []error{
 		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,

@@ -13,6 +13,8 @@ func segmentRow(i segment.Info) []any {
 		state = "partly truncated"
 	case i.InProgress:
 		state = "in progress"
+	case i.Sealed():
+		return []any{i.Segment, int64(i.Ledger), "sealed", i.Records, int64(i.FirstTxID), nil, i.Last().String(), orDash(i.Completed)}
 	}
 	if i.InProgress {
 		return []any{i.Segment, int64(i.Ledger), state, nil, int64(i.FirstTxID), nil, nil, nil}

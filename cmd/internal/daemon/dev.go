@@ -27,16 +27,19 @@ type DevOptions struct {
 // Validate names the field and value it refuses.
 func (o DevOptions) Validate() error {
 	if o.Bookies < 1 || o.Bookies > devBookiesMax {
-		return fmt.Errorf("%d bookies: want 1 to %d", o.Bookies, devBookiesMax)
+		return fmt.Errorf("%w: %d bookies: want 1 to %d", ErrOptions, o.Bookies, devBookiesMax)
 	}
 	if o.PortBase < 1 || o.PortBase > 65535-devPeerOffset {
-		return fmt.Errorf("port base %d: want 1 to %d", o.PortBase, 65535-devPeerOffset)
+		return fmt.Errorf("%w: port base %d: want 1 to %d", ErrOptions, o.PortBase, 65535-devPeerOffset)
 	}
 	if o.Dir == "" {
-		return errors.New("no data directory")
+		return fmt.Errorf("%w: no data directory", ErrOptions)
 	}
 	return nil
 }
+
+// ErrOptions: a server's settings cannot be used.
+var ErrOptions = errors.New("bad setting")
 
 const (
 	devBookiesMax = 40

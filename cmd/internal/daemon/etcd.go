@@ -114,7 +114,7 @@ func lockDir(dir string) (io.Closer, error) {
 
 func etcdConfig(opts EtcdOptions, closing *atomic.Bool) (*embed.Config, error) {
 	if opts.Dir == "" {
-		return nil, errors.New("etcd: Dir is empty: want a directory for its data")
+		return nil, fmt.Errorf("etcd: %w: Dir is empty: want a directory for its data", ErrOptions)
 	}
 	if opts.ListenClient == "" {
 		opts.ListenClient = "127.0.0.1:2379"
@@ -155,10 +155,10 @@ func etcdConfig(opts EtcdOptions, closing *atomic.Bool) (*embed.Config, error) {
 func etcdURL(field, addr string) ([]url.URL, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("etcd: %s: %w", field, err)
+		return nil, fmt.Errorf("etcd: %s: %w: %w", field, ErrOptions, err)
 	}
 	if host != "localhost" && net.ParseIP(host) == nil {
-		return nil, fmt.Errorf("etcd: %s is %q: want an IP address and a port", field, addr)
+		return nil, fmt.Errorf("etcd: %w: %s is %q: want an IP address and a port", ErrOptions, field, addr)
 	}
 	return []url.URL{{Scheme: "http", Host: addr}}, nil
 }
