@@ -33,8 +33,8 @@
 // want of room: nothing of that group or after it is acknowledged, and nothing
 // more is written.
 //
-// A write without room, and a file that is full with no next one, only stall
-// it. Who waits is told at once; the records stay, for a later one may need
+// A write without room, and a next file that could not be made for want of it,
+// only stall the journal. Who waits is told at once; the records stay, for a later one may need
 // them, and are written to the same place again until that works. No sync has
 // failed then, so all that was synced is still there.
 //
