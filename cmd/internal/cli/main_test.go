@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -62,14 +64,17 @@ func startDev(dir string) (d *daemon.Dev, err error) {
 	return nil, err
 }
 
-// freePort gives a port that leaves room for the ones that follow it.
+// freePort gives a port that nobody listens on now. It lies below those that
+// the system gives to clients, and leaves room for the ones that follow it.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return 10_000 + l.Addr().(*net.TCPAddr).Port%20_000, nil
+	return 0, errors.New("no free port")
 }
 
 // result is what a command line did.
