@@ -137,7 +137,8 @@ func TestLedgerAndBookieCommands(t *testing.T) {
 
 func TestNamespaceCommands(t *testing.T) {
 	base := strings.TrimSuffix(dev.NamespaceURI(), "/loglode/default")
-	uri, cluster := base+"/other/ns", base+"/bk2"
+	suffix := unique()
+	uri, cluster := base+"/other"+suffix+"/ns", base+"/bk2"+suffix
 	require.NotEmpty(t, must(t, "", "init", "--metadata", cluster))
 	r := run(t, "", "init", "--metadata", cluster)
 	require.Equal(t, exitConflict, r.code, r.err)
@@ -145,7 +146,7 @@ func TestNamespaceCommands(t *testing.T) {
 	must(t, "", "namespace", "create", uri, "--metadata", cluster)
 	require.Equal(t, exitConflict, run(t, "", "namespace", "create", uri, "--metadata", cluster).code)
 	require.Contains(t, must(t, "", "namespace", "show", uri), "/bk2")
-	require.Contains(t, must(t, "", "namespace", "ls", base+"/other"), uri)
+	require.Contains(t, must(t, "", "namespace", "ls", base+"/other"+suffix), uri)
 	r = run(t, "", "stream", "create", "x", "--namespace", uri)
 	require.Equal(t, exitUnavailable, r.code, "no bookies there: %s", r.err)
 	must(t, "", "namespace", "rm", uri)
@@ -169,7 +170,7 @@ func TestStartFaults(t *testing.T) {
 	require.Equal(t, exitConflict, r.code, r.err)
 
 	// Directories of one cluster, started in another.
-	other := base + "/bk3"
+	other := base + "/bk3" + unique()
 	must(t, "", "init", "--metadata", other)
 	addr := freeAddr(t)
 	b, err := daemon.StartBookie(t.Context(), daemon.BookieOptions{

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,10 +101,15 @@ func must(t *testing.T, in string, args ...string) string {
 	return r.out
 }
 
+var made atomic.Int64
+
+// unique is a suffix for names, so that a test can run again on the same system.
+func unique() string { return fmt.Sprintf("-%d", made.Add(1)) }
+
 // newStream creates a stream named after the test.
 func newStream(t *testing.T, args ...string) string {
 	t.Helper()
-	name := strings.ReplaceAll(t.Name(), " ", "_")
+	name := strings.ReplaceAll(t.Name(), " ", "_") + unique()
 	must(t, "", append([]string{"stream", "create", name}, args...)...)
 	return name
 }
