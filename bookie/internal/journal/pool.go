@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,8 +18,8 @@ const (
 	firstBytes  = 8 << 20 // size of a file that somebody waits for
 	writeClass  = vfs.DiskWriteCategory("journal")
 	zeroingSize = 256 << 10
-	fillStep    = 1 << 20
-	fillPause   = 10 * time.Millisecond
+	fillStep    = 256 << 10
+	fillPause   = 25 * time.Millisecond
 
 	retryInterval = time.Second // from one failed try to prepare a file to the next
 )
@@ -53,6 +54,8 @@ type pool struct {
 	dir    string
 	bytes  int64
 	noFile func(error) // of Options
+
+	used atomic.Int64 // bytes written to the file in use
 
 	want    chan uint64 // seq to prepare
 	quit    chan struct{}
@@ -186,8 +189,9 @@ func (p *pool) prepare(seq uint64, bytes int64) prepared {
 // system moves metadata with a sync as long as it has to allocate, or to mark
 // as written, what it syncs; blocks that were written once are free of that.
 //
-// It goes a step at a time, with pauses while nobody waits for the file: many
-// megabytes at once would hold up the syncs of the file that is being written.
+// It goes a step at a time and pauses while it is ahead of the file that is
+// being written and nobody waits: many megabytes at once would hold up the
+// syncs of that file.
 func (p *pool) fill(f vfs.File, bytes int64) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -210,18 +214,19 @@ func (p *pool) fill(f vfs.File, bytes int64) (int64, error) {
 			if _, err := f.SyncTo(size); err != nil {
 				return 0, err
 			}
-			p.pause()
+			p.pause(size)
 		}
 	}
 	return size, f.Sync()
 }
 
-// pause waits between two steps of fill, unless somebody waits for the file.
-func (p *pool) pause() {
+// pause waits after a step of fill up to filled, unless somebody waits for the
+// file, or soon will.
+func (p *pool) pause(filled int64) {
 	p.mu.Lock()
 	hurry := p.hurry
 	p.mu.Unlock()
-	if hurry {
+	if hurry || filled < p.used.Load() {
 		return
 	}
 	t := time.NewTimer(fillPause)
