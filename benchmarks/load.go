@@ -21,7 +21,11 @@ type Load struct {
 	Duration    time.Duration // measured. Default 10 s
 	Count       int64         // stop after so many measured operations; 0 = by Duration
 	ServerPIDs  []int         // processes whose processor time counts as the servers'
+
+	newClock func() (sleeper, error) // default newPacer
 }
+
+var errClock = errors.New("the timer of the load generator failed")
 
 func (l Load) withDefaults() Load {
 	if l.Outstanding == 0 {
@@ -35,6 +39,9 @@ func (l Load) withDefaults() Load {
 	}
 	if l.Duration == 0 {
 		l.Duration = 10 * time.Second
+	}
+	if l.newClock == nil {
+		l.newClock = newPacer
 	}
 	return l
 }
@@ -83,8 +90,9 @@ type Op struct {
 }
 
 type run struct {
-	load Load
-	free chan *Op
+	load  Load
+	clock sleeper
+	free  chan *Op
 
 	mu    sync.Mutex // guards what follows
 	hist  *hdrhistogram.Histogram
@@ -103,7 +111,12 @@ func Run(ctx context.Context, load Load, target Target) (Result, error) {
 	if err := load.Validate(); err != nil {
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	r := &run{load: load, free: make(chan *Op, load.Outstanding), hist: newHistogram()}
+	clock, err := load.newClock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer clock.close()
+	r := &run{load: load, clock: clock, free: make(chan *Op, load.Outstanding), hist: newHistogram()}
 	for i := range load.Outstanding {
 		o := &Op{Index: i, run: r, Payload: make([]byte, load.SizeBytes)}
 		for k := range o.Payload {
@@ -114,7 +127,7 @@ func Run(ctx context.Context, load Load, target Target) (Result, error) {
 	}
 	before, begin := Usage{}, time.Now()
 	measureFrom := begin.Add(load.Warmup)
-	err := r.pump(ctx, target, begin, func() {
+	err = r.pump(ctx, target, begin, func() {
 		before, measureFrom = ReadUsage(load.ServerPIDs), time.Now()
 		r.measuring.Store(true)
 	})
@@ -147,7 +160,10 @@ func (r *run) pump(ctx context.Context, target Target, begin time.Time, startMea
 		start := now
 		if r.load.Rate > 0 {
 			start = begin.Add(time.Duration(float64(sent) / r.load.Rate * float64(time.Second)))
-			if wait := start.Sub(now); wait > 0 && !sleep(ctx, wait) {
+			if wait := start.Sub(now); wait > 0 && !r.clock.sleep(ctx, wait) {
+				if ctx.Err() == nil {
+					return errClock
+				}
 				return context.Cause(ctx)
 			}
 		}
@@ -182,17 +198,6 @@ func startOf(payload []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return time.Unix(0, int64(binary.BigEndian.Uint64(payload))), true
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (o *Op) finish(err error) {

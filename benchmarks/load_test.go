@@ -11,6 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// virtual is a clock that works in a bubble of synctest.
+func virtual() (sleeper, error) { return coarse{}, nil }
+
+func TestPacerWaitsAndHeedsItsContext(t *testing.T) {
+	p, err := newPacer()
+	require.NoError(t, err)
+	defer p.close()
+	for _, d := range []time.Duration{time.Microsecond, time.Millisecond, 12 * time.Millisecond} {
+		begin := time.Now()
+		require.True(t, p.sleep(t.Context(), d))
+		require.GreaterOrEqual(t, time.Since(begin), d)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, p.sleep(ctx, time.Microsecond))
+	require.False(t, p.sleep(ctx, time.Hour))
+}
+
 // delayed answers each operation after d, without order.
 func delayed(d time.Duration) TargetFunc {
 	return func(_ context.Context, op *Op) {
@@ -20,7 +38,7 @@ func delayed(d time.Duration) TargetFunc {
 
 func TestClosedLoopKeepsOutstanding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		res, err := Run(t.Context(), Load{Outstanding: 10, Warmup: time.Second, Duration: 10 * time.Second, SizeBytes: 8}, delayed(100*time.Millisecond))
+		res, err := Run(t.Context(), Load{newClock: virtual, Outstanding: 10, Warmup: time.Second, Duration: 10 * time.Second, SizeBytes: 8}, delayed(100*time.Millisecond))
 		require.NoError(t, err)
 		require.InDelta(t, 100, res.PerSecond, 5)
 		require.InDelta(t, 100_000, res.AckMicros.P50, 200)
@@ -39,7 +57,7 @@ func TestOpenLoopChargesStalls(t *testing.T) {
 			}
 			time.AfterFunc(wait, func() { op.Done(nil) })
 		})
-		res, err := Run(t.Context(), Load{Rate: 100, Outstanding: 10, Warmup: time.Second, Duration: 9 * time.Second, SizeBytes: 8}, stall)
+		res, err := Run(t.Context(), Load{newClock: virtual, Rate: 100, Outstanding: 10, Warmup: time.Second, Duration: 9 * time.Second, SizeBytes: 8}, stall)
 		require.NoError(t, err)
 		require.InDelta(t, 100, res.PerSecond, 2)
 		require.Less(t, res.AckMicros.P50, int64(2000))

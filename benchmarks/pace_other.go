@@ -1,0 +1,5 @@
+//go:build !linux
+
+package benchmarks
+
+func newPacer() (sleeper, error) { return coarse{}, nil }
