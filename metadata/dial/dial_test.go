@@ -12,16 +12,19 @@ import (
 
 func TestParseURI(t *testing.T) {
 	for in, want := range map[string]URI{
-		"etcd://h:1/a":                 {SchemeEtcd, []string{"h:1"}, "/a"},
-		"etcd://h:1,g:2/a/b":           {SchemeEtcd, []string{"h:1", "g:2"}, "/a/b"},
-		"etcd://h:1;g/a/":              {SchemeEtcd, []string{"h:1", "g:2379"}, "/a"},
-		"etcd://h":                     {SchemeEtcd, []string{"h:2379"}, "/"},
-		"etcd://[::1]:7/x":             {SchemeEtcd, []string{"[::1]:7"}, "/x"},
-		"etcd://[::1]/x":               {SchemeEtcd, []string{"[::1]:2379"}, "/x"},
-		"zk://h/messaging/ns":          {SchemeZooKeeper, []string{"h:2181"}, "/messaging/ns"},
-		"mem://name":                   {SchemeMemory, []string{"name"}, "/"},
-		"mem://name/ns":                {SchemeMemory, []string{"name"}, "/ns"},
-		"etcd://127.0.0.1:2379/\u00fc": {SchemeEtcd, []string{"127.0.0.1:2379"}, "/\u00fc"},
+		"etcd://h:1/a":                 {Scheme: SchemeEtcd, Hosts: []string{"h:1"}, Path: "/a"},
+		"etcd://h:1,g:2/a/b":           {Scheme: SchemeEtcd, Hosts: []string{"h:1", "g:2"}, Path: "/a/b"},
+		"etcd://h:1;g/a/":              {Scheme: SchemeEtcd, Hosts: []string{"h:1", "g:2379"}, Path: "/a"},
+		"etcd://h":                     {Scheme: SchemeEtcd, Hosts: []string{"h:2379"}, Path: "/"},
+		"etcd://[::1]:7/x":             {Scheme: SchemeEtcd, Hosts: []string{"[::1]:7"}, Path: "/x"},
+		"etcd://[::1]/x":               {Scheme: SchemeEtcd, Hosts: []string{"[::1]:2379"}, Path: "/x"},
+		"zk://h/messaging/ns":          {Scheme: SchemeZooKeeper, Hosts: []string{"h:2181"}, Path: "/messaging/ns"},
+		"zk+hierarchical://h/ledgers":  {Scheme: SchemeZooKeeper, Layout: "hierarchical", Hosts: []string{"h:2181"}, Path: "/ledgers"},
+		"zk+flat://h:1;g/ledgers":      {Scheme: SchemeZooKeeper, Layout: "flat", Hosts: []string{"h:1", "g:2181"}, Path: "/ledgers"},
+		"zk+null://h/ledgers":          {Scheme: SchemeZooKeeper, Hosts: []string{"h:2181"}, Path: "/ledgers"},
+		"mem://name":                   {Scheme: SchemeMemory, Hosts: []string{"name"}, Path: "/"},
+		"mem://name/ns":                {Scheme: SchemeMemory, Hosts: []string{"name"}, Path: "/ns"},
+		"etcd://127.0.0.1:2379/\u00fc": {Scheme: SchemeEtcd, Hosts: []string{"127.0.0.1:2379"}, Path: "/\u00fc"},
 	} {
 		got, err := ParseURI(in)
 		require.NoError(t, err, in)
@@ -30,7 +33,7 @@ func TestParseURI(t *testing.T) {
 		require.NoError(t, err, in)
 		require.Equal(t, want, again, in)
 	}
-	require.Equal(t, "etcd://h:1,g:2/x", URI{SchemeEtcd, []string{"h:1", "g:2"}, "/"}.WithPath("/x").String())
+	require.Equal(t, "etcd://h:1,g:2/x", URI{Scheme: SchemeEtcd, Hosts: []string{"h:1", "g:2"}, Path: "/"}.WithPath("/x").String())
 }
 
 func TestParseURIErrors(t *testing.T) {
@@ -52,6 +55,9 @@ func TestParseURIErrors(t *testing.T) {
 		"mem://a,b/c":         ErrInvalidURI,
 		"http://h/a":          ErrUnknownScheme,
 		"distributedlog://h/": ErrUnknownScheme,
+		"zk+ms://h/a":         ErrUnknownScheme,
+		"zk+://h/a":           ErrUnknownScheme,
+		"etcd+flat://h/a":     ErrUnknownScheme,
 	} {
 		_, err := ParseURI(in)
 		require.ErrorIs(t, err, want, "%q", in)

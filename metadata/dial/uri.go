@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,13 +30,18 @@ var defaultPorts = map[string]string{SchemeEtcd: "2379", SchemeZooKeeper: "2181"
 // URI names a store and a key in it.
 type URI struct {
 	Scheme string
+	Layout string   // of the cluster's tree, "hierarchical" in zk+hierarchical://…; "" = whatever is there
 	Hosts  []string // host:port each; for mem the one name
 	Path   string   // a valid key, "/" if the URI has none
 }
 
 // String is the URI in its plain form.
 func (u URI) String() string {
-	s := u.Scheme + "://" + u.Authority()
+	s := u.Scheme
+	if u.Layout != "" {
+		s += "+" + u.Layout
+	}
+	s += "://" + u.Authority()
 	if u.Path != "/" {
 		s += u.Path
 	}
@@ -51,6 +57,12 @@ func (u URI) WithPath(path string) URI {
 	return u
 }
 
+// anyLayout in place of a layout's name means the same as none.
+const anyLayout = "null"
+
+// layouts has the names that a zk URI may have behind a plus.
+var layouts = []string{anyLayout, "hierarchical", "longhierarchical", "legacyhierarchical", "flat"}
+
 // Example is a URI to show to who typed a wrong one.
 const Example = "etcd://127.0.0.1:2379/path"
 
@@ -64,12 +76,20 @@ func ParseURI(s string) (URI, error) {
 	if !ok || scheme == "" {
 		return bad(ErrInvalidURI, "no scheme")
 	}
+	scheme, layout, named := strings.Cut(scheme, "+")
+	if named && (scheme != SchemeZooKeeper || !slices.Contains(layouts, layout)) {
+		return bad(ErrUnknownScheme, "scheme %q with layout %q; only %s may name one, of %s",
+			scheme, layout, SchemeZooKeeper, strings.Join(layouts, ", "))
+	}
+	if layout == anyLayout {
+		layout = ""
+	}
 	port, isHost := defaultPorts[scheme]
 	if !isHost && scheme != SchemeMemory {
 		return bad(ErrUnknownScheme, "scheme %q", scheme)
 	}
 	authority, path, _ := strings.Cut(rest, "/")
-	u := URI{Scheme: scheme, Path: "/" + strings.TrimSuffix(path, "/")}
+	u := URI{Scheme: scheme, Layout: layout, Path: "/" + strings.TrimSuffix(path, "/")}
 	if err := metadata.ValidKey(u.Path); err != nil {
 		return bad(ErrInvalidURI, "path: %v", err)
 	}
