@@ -67,7 +67,7 @@ func (o Options) bookieDirs(i int) []string {
 // a namespace bound to them, the proxies. What was started is in the Cluster
 // also when it fails.
 func StartCluster(ctx context.Context, o Options) (*Cluster, error) {
-	ports, err := freePorts(1 + o.Bookies + o.Proxies)
+	ports, err := FreePorts(1 + o.Bookies + o.Proxies)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func StartCluster(ctx context.Context, o Options) (*Cluster, error) {
 // a Cluster for clients.
 func Dev(binary, dir string) (*Cluster, *Process, error) {
 	for range 100 {
-		ports, err := freePorts(1)
+		ports, err := FreePorts(1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -149,7 +149,7 @@ func startAll(ctx context.Context, ps []*Process) error {
 }
 
 func (c *Cluster) server(name string, args ...string) *Process {
-	return &Process{Name: name, binary: c.Binary, args: args, log: filepath.Join(c.Dir, name+".log")}
+	return New(name, filepath.Join(c.Dir, name+".log"), c.Binary, args...)
 }
 
 // Command is a client command on the cluster's namespace.
@@ -215,10 +215,10 @@ func (c *Cluster) ProxyAt(addr string) *Process {
 	return nil
 }
 
-// freePorts finds n ports that nobody listens on now. They are below those that
+// FreePorts finds n ports that nobody listens on now. They are below those that
 // the system gives to outgoing connections: such a one would hold the port of a
 // server that is down for a moment.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	const low, high = 12_000, 32_000
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {

@@ -17,7 +17,14 @@ import (
 // Process is one server process. It can be killed and started again on its
 // data.
 type Process struct {
-	Name   string
+	Name string
+	// Ready asks a process that tells nothing by itself whether it serves: nil
+	// when it does. It is asked again and again. Default: the process prints a
+	// line "ready".
+	Ready func(ctx context.Context) error
+	// ReadyWithin is how long a start may take. Default 30 s.
+	ReadyWithin time.Duration
+
 	binary string
 	args   []string
 	log    string // file its stderr goes to
@@ -27,7 +34,12 @@ type Process struct {
 	gone chan struct{} // closed when cmd has ended
 }
 
-// Start runs the process and waits for its line "ready".
+// New names a process, not started yet, whose stderr goes to the file log.
+func New(name, log, binary string, args ...string) *Process {
+	return &Process{Name: name, binary: binary, args: args, log: log}
+}
+
+// Start runs the process and waits until it is ready.
 func (p *Process) Start(ctx context.Context) error {
 	logFile, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -48,7 +60,7 @@ func (p *Process) Start(ctx context.Context) error {
 	go func() {
 		sc := bufio.NewScanner(out)
 		for sc.Scan() {
-			if sc.Text() == "ready" {
+			if p.Ready == nil && sc.Text() == "ready" {
 				close(ready)
 				break
 			}
@@ -61,15 +73,37 @@ func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.cmd, p.gone = cmd, gone
 	p.mu.Unlock()
-	select {
-	case <-ready:
-		return nil
-	case <-gone:
-		return fmt.Errorf("%s ended before it was ready: %s", p.Name, p.lastLog())
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("%s was not ready within 30 s: %s", p.Name, p.lastLog())
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	return p.awaitReady(ctx, ready, gone)
+}
+
+func (p *Process) awaitReady(ctx context.Context, ready, gone <-chan struct{}) error {
+	within := p.ReadyWithin
+	if within == 0 {
+		within = 30 * time.Second
+	}
+	last := errors.New(`no line "ready"`)
+	var ask <-chan time.Time
+	if p.Ready != nil {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		ask = tick.C
+	}
+	limit := time.After(within)
+	for {
+		select {
+		case <-ready:
+			return nil
+		case <-ask:
+			if last = p.Ready(ctx); last == nil {
+				return nil
+			}
+		case <-gone:
+			return fmt.Errorf("%s ended before it was ready: %s", p.Name, p.lastLog())
+		case <-limit:
+			return fmt.Errorf("%s was not ready within %v: %w: %s", p.Name, within, last, p.lastLog())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
