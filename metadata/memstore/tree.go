@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 // Tree is the state that Stores share.
 type Tree struct {
 	mu       sync.Mutex // guards everything below, and the fields of nodes, watches and sessions
+	strict   bool       // parents must exist; never changes
 	root     *node
 	rev      metadata.Version
 	sessions map[metadata.SessionID]*session
@@ -43,6 +45,16 @@ func NewTree() *Tree {
 		sessions: map[metadata.SessionID]*session{},
 		watches:  map[watchKey]map[*watch]struct{}{},
 	}
+}
+
+// NewStrictTree makes an empty tree that is as particular as ZooKeeper: the
+// parent of a created node must exist (WithParents makes it), a Put is inTxn in
+// its Txn, a node's Version begins anew when it is deleted and made again, and
+// every create below a node moves its next sequence number.
+func NewStrictTree() *Tree {
+	t := NewTree()
+	t.strict = true
+	return t
 }
 
 // Open gives a new client of the tree.
@@ -125,6 +137,7 @@ type change struct {
 	key    string
 	n      *node
 	before node // value fields only
+	quiet  bool // only its next sequence number changed
 }
 
 func (c change) undo() {
@@ -137,7 +150,7 @@ func (t *Tree) txn(ops []metadata.Op) (metadata.Result, error) {
 	res := metadata.Result{Nodes: make([]metadata.Node, 0, len(ops))}
 	var changes []change
 	for i, op := range ops {
-		n, err := t.apply(op, &changes)
+		n, err := t.apply(op, len(ops), &changes)
 		if err != nil {
 			for _, c := range slices.Backward(changes) {
 				c.undo()
@@ -173,14 +186,21 @@ func (t *Tree) commit(changes []change) {
 			}
 			n.prune()
 		}
-		t.notify(c.key)
+		if !c.quiet {
+			t.notify(c.key)
+		}
 	}
 }
 
-func (t *Tree) apply(op metadata.Op, changes *[]change) (metadata.Node, error) {
+func (t *Tree) apply(op metadata.Op, inTxn int, changes *[]change) (metadata.Node, error) {
 	key := op.Key
 	if op.Session != 0 && t.sessions[op.Session] == nil {
 		return metadata.Node{}, metadata.ErrSessionLost
+	}
+	if t.strict {
+		if err := t.parents(op, changes); err != nil {
+			return metadata.Node{}, err
+		}
 	}
 	if op.Kind == metadata.OpCreate && op.Sequential {
 		key = t.sequence(op.Key, changes)
@@ -200,6 +220,9 @@ func (t *Tree) apply(op metadata.Op, changes *[]change) (metadata.Node, error) {
 			return metadata.Node{}, metadata.ErrConflict
 		}
 	case metadata.OpPut:
+		if t.strict && inTxn > 1 {
+			return metadata.Node{}, fmt.Errorf("put beside other operations: %w", errors.ErrUnsupported)
+		}
 	default:
 		return metadata.Node{}, fmt.Errorf("operation kind %d: %w", op.Kind, metadata.ErrInvalidKey)
 	}
@@ -213,21 +236,55 @@ func (t *Tree) apply(op metadata.Op, changes *[]change) (metadata.Node, error) {
 		n.exists, n.value, n.version, n.writes, n.session, n.seq = false, nil, 0, 0, 0, 0
 		return metadata.Node{Key: key}, nil
 	default:
-		n = t.ensure(key)
-		*changes = append(*changes, change{key: key, n: n, before: *n})
-		if op.Kind != metadata.OpSet {
-			n.session = op.Session
-		}
-		n.exists, n.value, n.version, n.writes = true, bytes.Clone(op.Value), t.rev+1, n.writes+1
+		n = t.write(key, op, changes)
 	}
 	return n.public(key, true), nil
+}
+
+// write gives a node a value, making it if it does not exist.
+func (t *Tree) write(key string, op metadata.Op, changes *[]change) *node {
+	n := t.ensure(key)
+	if t.strict && !n.exists && !op.Sequential {
+		parentKey, _ := metadata.Split(key)
+		*changes = append(*changes, change{key: parentKey, n: n.parent, before: *n.parent, quiet: true})
+		n.parent.seq++
+	}
+	*changes = append(*changes, change{key: key, n: n, before: *n})
+	if op.Kind != metadata.OpSet {
+		n.session = op.Session
+	}
+	n.exists, n.value, n.version, n.writes = true, bytes.Clone(op.Value), t.rev+1, n.writes+1
+	if t.strict {
+		n.version = metadata.Version(n.writes)
+	}
+	return n
+}
+
+// parents checks that the parent of what op makes exists, or makes it.
+func (t *Tree) parents(op metadata.Op, changes *[]change) error {
+	if op.Kind != metadata.OpCreate && op.Kind != metadata.OpPut {
+		return nil
+	}
+	parentKey, _ := metadata.Split(op.Key)
+	if n := t.find(parentKey); parentKey == "/" || n != nil && n.exists {
+		return nil
+	}
+	if !op.Parents {
+		return fmt.Errorf("parent %q: %w", parentKey, metadata.ErrNotFound)
+	}
+	parent := metadata.Create(parentKey, nil).WithParents()
+	if err := t.parents(parent, changes); err != nil {
+		return err
+	}
+	t.write(parentKey, parent, changes)
+	return nil
 }
 
 // sequence gives the next key of a sequential create.
 func (t *Tree) sequence(prefix string, changes *[]change) string {
 	parentKey, _ := metadata.Split(prefix)
 	p := t.ensure(parentKey)
-	*changes = append(*changes, change{key: parentKey, n: p, before: *p})
+	*changes = append(*changes, change{key: parentKey, n: p, before: *p, quiet: true})
 	k := fmt.Sprintf("%s%010d", prefix, p.seq)
 	p.seq++
 	return k
