@@ -34,8 +34,9 @@ type conn struct {
 	v2adds v2Sink
 	v3adds v3Sink
 
-	batch  batch    // reader's
-	vector [][]byte // writer's
+	auth   AuthExchange // reader's; nil: the client is let in
+	batch  batch        // reader's
+	vector [][]byte     // writer's
 
 	pending    atomic.Int64 // requests handed over and not yet answered
 	draining   atomic.Bool  // no more requests are read
@@ -66,10 +67,13 @@ func newConn(s *Server, nc net.Conn) *conn {
 // run serves the connection until it ends.
 func (c *conn) run() {
 	defer c.s.ended(c)
+	if a := c.s.opts.Auth; a != nil {
+		c.auth = a.Begin(c.remote)
+	}
 	var writer sync.WaitGroup
 	writer.Go(c.writeLoop)
 	switch err := c.readLoop(); {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, errTurnedAway):
 		c.drain() // the writer closes once all is answered
 	default:
 		c.fail(err)

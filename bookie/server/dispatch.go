@@ -17,6 +17,9 @@ func (c *conn) decodeV2(frame []byte) error {
 	}
 	b := &c.batch
 	b.ops[r.Op]++
+	if c.auth != nil {
+		return c.strangerV2(&r)
+	}
 	if r.Op == wire.OpAuth {
 		return c.authV2(&r)
 	}
@@ -57,6 +60,9 @@ func (c *conn) decodeV3(frame []byte) error {
 	b := &c.batch
 	op := wire.Op(r.Header.GetOperation())
 	b.ops[op]++
+	if c.auth != nil && op != wire.OpStartTLS {
+		return c.strangerV3(r)
+	}
 	if !op.InV3() {
 		// Known, but nobody implements it: the header goes back as it came.
 		return c.answerNow(&bkpb.Response{Header: r.Header, Status: bkpb.StatusCode_EBADREQ.Enum()})

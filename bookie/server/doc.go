@@ -22,6 +22,8 @@
 //     not come to its end: closed after IdleMax. Too many connections: the new
 //     one is closed at once.
 //   - A malformed frame closes its connection and touches no other.
+//   - With Options.Auth, a client that is not let in yet gets StatusUnauthorized
+//     for whatever it asks, in both versions, and the Store never hears of it.
 //   - Requests of one connection may be answered in any order.
 //
 // On the append path: op_add.go, called for each frame by the reader of a

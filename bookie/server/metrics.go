@@ -13,9 +13,10 @@ type metrics struct {
 	reg  prometheus.Registerer
 	list []prometheus.Collector
 
-	requests [wire.OpBatchRead + 1]prometheus.Counter // by operation; nil: no such
-	refused  prometheus.Counter
-	broken   prometheus.Counter
+	requests   [wire.OpBatchRead + 1]prometheus.Counter // by operation; nil: no such
+	refused    prometheus.Counter
+	broken     prometheus.Counter
+	turnedAway prometheus.Counter
 }
 
 func newMetrics(s *Server, reg prometheus.Registerer) (*metrics, error) {
@@ -29,7 +30,8 @@ func newMetrics(s *Server, reg prometheus.Registerer) (*metrics, error) {
 	}
 	m.refused = prometheus.NewCounter(opts("connections_refused_total", "Connections closed at once for want of room."))
 	m.broken = prometheus.NewCounter(opts("connections_broken_total", "Connections the server closed: malformed frames, stalls, network errors."))
-	m.list = append(m.list, m.refused, m.broken,
+	m.turnedAway = prometheus.NewCounter(opts("connections_turned_away_total", "Connections whose client failed to authenticate."))
+	m.list = append(m.list, m.refused, m.broken, m.turnedAway,
 		gauge("connections", "Open connections.", s.Conns), gauge("long_polls", "Long polls that wait.", s.LongPolls))
 	if reg == nil {
 		return m, nil

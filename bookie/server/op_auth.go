@@ -7,8 +7,9 @@ import (
 	"github.com/loglode/loglode/bookie/wire/bkpb"
 )
 
-// authDisabled is the answer of a bookie that lets everyone in: a client with
-// any plugin then counts itself authenticated.
+// authDisabled is the answer to a client that is let in already: on a bookie
+// without a plugin at once, and then a client with any plugin counts itself
+// authenticated.
 func authDisabled() *bkpb.AuthMessage {
 	return &bkpb.AuthMessage{AuthPluginName: proto.String(wire.AuthDisabledPlugin), Payload: []byte{}}
 }

@@ -21,6 +21,7 @@ type Options struct {
 	SyncWorkers   int           // goroutines that wait for the journal; 32
 	OpTimeout     time.Duration // limit for a fence, a LAC write or a force; 30 s
 
+	Auth       Auth // who may use the bookie; nil: everyone
 	Logger     *zap.Logger
 	Registerer prometheus.Registerer
 	Events     Events

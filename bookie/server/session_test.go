@@ -3,7 +3,6 @@ package server_test
 import (
 	"encoding/hex"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -122,26 +121,4 @@ func goldenSessionMore(t *testing.T) {
 func (c *client) addBody(body []byte) {
 	c.t.Helper()
 	require.Zero(c.t, c.askV2(append(wire.AppendAddRequest(nil, 0, &testKey, len(body)), body...)).Code)
-}
-
-// A client with an authentication plugin counts itself let in.
-func TestGoldenSessionAuthDisabled(t *testing.T) { synctest.Test(t, goldenSessionAuthDisabled) }
-
-func goldenSessionAuthDisabled(t *testing.T) {
-	var all map[string]any
-	readJSON(t, "session_auth.json", &all)
-	n := 0
-	for name, v := range all {
-		if !strings.Contains(name, "with plugin, bookie without") {
-			continue
-		}
-		var frames []sessionFrame
-		for _, f := range v.(map[string]any)["frames"].([]any) {
-			m := f.(map[string]any)
-			frames = append(frames, sessionFrame{Conn: int(m["conn"].(float64)), Dir: m["dir"].(string), FrameHex: m["frameHex"].(string)})
-		}
-		play(t, newRig(t, server.Options{}), map[int]*client{}, frames)
-		n++
-	}
-	require.Equal(t, 2, n)
 }
