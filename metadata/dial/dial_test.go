@@ -91,11 +91,11 @@ func TestOpenMemoryByName(t *testing.T) {
 func TestOpenUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	uri := "etcd://" + l.Addr().String() + "/a"
 	require.NoError(t, l.Close())
-	_, _, err = Open(t.Context(), uri, Options{DialTimeout: 100 * time.Millisecond})
-	require.ErrorIs(t, err, metadata.ErrUnavailable)
-	require.ErrorContains(t, err, uri)
-	_, _, err = Open(t.Context(), "zk://h/a", Options{})
-	require.ErrorIs(t, err, ErrUnknownScheme)
+	for _, scheme := range []string{"etcd", "zk", "zk+hierarchical"} {
+		uri := scheme + "://" + l.Addr().String() + "/a"
+		_, _, err = Open(t.Context(), uri, Options{DialTimeout: 100 * time.Millisecond})
+		require.ErrorIs(t, err, metadata.ErrUnavailable)
+		require.ErrorContains(t, err, uri)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/etcdstore"
 	"github.com/loglode/loglode/metadata/memstore"
+	"github.com/loglode/loglode/metadata/zkstore"
 )
 
 // Options set up the store that is opened; the memory store needs none.
@@ -56,6 +57,14 @@ func Open(ctx context.Context, uri string, opts Options) (metadata.Store, string
 	case SchemeEtcd:
 		s, err := etcdstore.Open(ctx, etcdstore.Options{
 			Endpoints: u.Hosts, DialTimeout: opts.DialTimeout, RequestTimeout: opts.RequestTimeout, Logger: opts.Logger,
+		})
+		if err != nil {
+			return nil, "", fmt.Errorf("open %s: %w", u, err)
+		}
+		return s, u.Path, nil
+	case SchemeZooKeeper:
+		s, err := zkstore.Open(ctx, zkstore.Options{
+			Servers: u.Hosts, DialTimeout: opts.DialTimeout, RequestTimeout: opts.RequestTimeout, Logger: opts.Logger,
 		})
 		if err != nil {
 			return nil, "", fmt.Errorf("open %s: %w", u, err)
