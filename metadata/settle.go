@@ -40,10 +40,16 @@ func CompareAndSet(ctx context.Context, s Store, key string, value []byte, v Ver
 // No node there is success; ErrConflict if it was changed, ErrNotEmpty if it
 // has children.
 func Remove(ctx context.Context, s Store, key string, v Version) error {
-	_, err := settle(ctx, s, Delete(key, v), nil)
-	if errors.Is(err, ErrNotFound) {
-		return nil
+	if err := RemoveExisting(ctx, s, key, v); !errors.Is(err, ErrNotFound) {
+		return err
 	}
+	return nil
+}
+
+// RemoveExisting is Remove, but ErrNotFound if there was no node. After a lost
+// answer a node that is not there counts as one's own success.
+func RemoveExisting(ctx context.Context, s Store, key string, v Version) error {
+	_, err := settle(ctx, s, Delete(key, v), nil)
 	return err
 }
 

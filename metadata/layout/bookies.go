@@ -211,6 +211,16 @@ func (c *Cluster) tryRegister(ctx context.Context, sess metadata.SessionID, to, 
 	}
 }
 
+// Registrable checks that clients could dial a bookie that registers like this;
+// bk.ErrInvalidBookieID.
+func (c *Cluster) Registrable(id bk.BookieID, info ServiceInfo) error {
+	if _, err := bk.ParseBookieID(string(id)); err != nil {
+		return err
+	}
+	_, err := c.form.registration(id, info)
+	return err
+}
+
 // Unregister takes the bookie out of both lists, as far as sess holds it.
 func (c *Cluster) Unregister(ctx context.Context, sess metadata.Session, id bk.BookieID) error {
 	for _, list := range []string{c.keys.writable, c.keys.readOnly} {

@@ -203,7 +203,7 @@ func TestLedgerLife(t *testing.T) {
 	require.Equal(t, StateInRecovery, m.State)
 	require.Zero(t, m.CToken)
 	require.NoError(t, c.DeleteLedger(ctx, id))
-	require.NoError(t, c.DeleteLedger(ctx, id))
+	require.ErrorIs(t, c.DeleteLedger(ctx, id), bk.ErrNoSuchLedger)
 	_, err = c.CreateLedger(ctx, -1, newMetadata())
 	require.Error(t, err)
 	bad := newMetadata()

@@ -47,6 +47,8 @@ func (f *etcdForm) keys() keys {
 	}
 }
 
+func (f *etcdForm) layout() Kind { return Etcd }
+
 func (f *etcdForm) initOps(instanceID string) []metadata.Op {
 	ops := []metadata.Op{metadata.Create(f.scope, nil).WithParents()}
 	for _, name := range []string{
@@ -59,6 +61,8 @@ func (f *etcdForm) initOps(instanceID string) []metadata.Op {
 		metadata.Create(k.layout, []byte(etcdLayout)),
 		metadata.Create(k.instanceID, []byte(instanceID)))
 }
+
+func (f *etcdForm) finishInit(context.Context, metadata.Store) error { return nil }
 
 // registration is empty, as Java's etcd clients parse the id for the address
 // and never look at the value. If the bookie serves elsewhere, the value says
@@ -73,6 +77,12 @@ func (f *etcdForm) registration(id bk.BookieID, info ServiceInfo) ([]byte, error
 		}
 	}
 	return nil, nil
+}
+
+// remove deletes a ledger's key; metadata.ErrNotFound if there is none, as in
+// Java's etcd driver.
+func (f *etcdForm) remove(ctx context.Context, store metadata.Store, id bk.LedgerID) error {
+	return metadata.RemoveExisting(ctx, store, f.key(id), metadata.AnyVersion)
 }
 
 func (f *etcdForm) ledgers() ledgerTree { return f }

@@ -12,8 +12,9 @@ import (
 	"github.com/loglode/loglode/metadata"
 )
 
-// NewLedgerID gives an id that no other call on this cluster was given. Ids
-// use up to 63 bits from the first on.
+// NewLedgerID gives an id that no other call on this cluster was given. In etcd
+// ids use up to 63 bits from the first on. Someone may have chosen the same id
+// himself: CreateLedger tells, and then the next one is due.
 func (c *Cluster) NewLedgerID(ctx context.Context) (bk.LedgerID, error) {
 	return c.form.ledgers().newID(ctx, c.store)
 }
@@ -35,12 +36,23 @@ func (c *Cluster) CreateLedger(ctx context.Context, id bk.LedgerID, m *LedgerMet
 		return 0, fmt.Errorf("create ledger %d: %w", id, err)
 	}
 	op := metadata.Create(c.form.ledgers().key(id), value).WithParents()
-	n, err := metadata.CreateOnce(ctx, c.store, op, func(n metadata.Node) bool { return bytes.Equal(n.Value, value) })
-	if err != nil {
-		return 0, ledgerError("create", id, err)
+	for range createAttempts {
+		var n metadata.Node
+		n, err = metadata.CreateOnce(ctx, c.store, op, func(n metadata.Node) bool { return bytes.Equal(n.Value, value) })
+		if err == nil {
+			return n.Version, nil
+		}
+		// A delete of the last neighbour takes the parents away, maybe between
+		// their making and ours.
+		if !errors.Is(err, metadata.ErrNotFound) || ctx.Err() != nil {
+			return 0, ledgerError("create", id, err)
+		}
 	}
-	return n.Version, nil
+	return 0, fmt.Errorf("create ledger %d: its parents keep vanishing: %w: %w", id, bk.ErrMetadataConflict, err)
 }
+
+// createAttempts bounds how often a ledger is created when its parents vanish.
+const createAttempts = 10
 
 // Ledger gives the metadata of a ledger and its version; bk.ErrNoSuchLedger.
 func (c *Cluster) Ledger(ctx context.Context, id bk.LedgerID) (*LedgerMetadata, metadata.Version, error) {
@@ -76,17 +88,19 @@ func (c *Cluster) UpdateLedger(ctx context.Context, id bk.LedgerID, m *LedgerMet
 	return v, nil
 }
 
-// DeleteLedger removes the metadata, whatever its version; none there is
-// success. Bookies find out by their own garbage collection.
+// DeleteLedger removes the metadata, whatever its version. None there is
+// success in a ZooKeeper tree and bk.ErrNoSuchLedger in etcd's, as in Java's
+// drivers. Bookies find out by their own garbage collection.
 func (c *Cluster) DeleteLedger(ctx context.Context, id bk.LedgerID) error {
-	if err := metadata.Remove(ctx, c.store, c.form.ledgers().key(id), metadata.AnyVersion); err != nil {
+	if err := c.form.ledgers().remove(ctx, c.store, id); err != nil {
 		return ledgerError("delete", id, err)
 	}
 	return nil
 }
 
-// Ledgers lists all ledgers of the cluster in the order of their ids. The
-// sequence ends after the first error. A ledger that is made or deleted
+// Ledgers lists all ledgers of the cluster in the order of their ids (as far as
+// the tree has room for their digits: ids from 10^10 on that someone chose in
+// LegacyHierarchical or Flat come where their path sorts). The sequence ends after the first error. A ledger that is made or deleted
 // meanwhile may or may not be in it: ask Ledger before acting on an absence.
 func (c *Cluster) Ledgers(ctx context.Context) iter.Seq2[bk.LedgerID, error] {
 	return c.form.ledgers().list(ctx, c.store)
