@@ -34,6 +34,8 @@ var (
 	ErrMetadataConflict  = errors.New("ledger metadata was changed by another client")
 	ErrPayloadTooLong    = errors.New("entry payload too long")
 	ErrBufferFull        = errors.New("byte limit of entries in flight reached")
+	ErrDuplicateEntry    = errors.New("entry id was used before")
+	ErrTooManyChanges    = errors.New("limit of ensemble changes reached")
 
 	// What an argument breaks.
 	ErrInvalidQuorum   = errors.New("invalid quorum")

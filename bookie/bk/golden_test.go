@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func readGolden[T any](t *testing.T, name string) []T {
+func readGolden[T any](t testing.TB, name string) []T {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
@@ -20,7 +20,7 @@ func readGolden[T any](t *testing.T, name string) []T {
 	return rows
 }
 
-func unhex(t *testing.T, s string) []byte {
+func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ type goldenEntry struct {
 	ExplicitLacBodyHex string
 }
 
-func (g goldenEntry) digester(t *testing.T) *Digester {
+func (g goldenEntry) digester(t testing.TB) *Digester {
 	name := strings.ToLower(g.DigestType)
 	if name == "dummy" {
 		name = "none"
