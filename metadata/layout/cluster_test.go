@@ -172,132 +172,139 @@ func newMetadata() *LedgerMetadata {
 }
 
 func TestLedgerLife(t *testing.T) {
-	c, _ := newCluster(t)
-	ctx := t.Context()
-	id, err := c.NewLedgerID(ctx)
-	require.NoError(t, err)
-	_, _, err = c.Ledger(ctx, id)
-	require.ErrorIs(t, err, bk.ErrNoSuchLedger)
-	_, err = c.UpdateLedger(ctx, id, newMetadata(), 1)
-	require.ErrorIs(t, err, bk.ErrNoSuchLedger)
-	w, err := c.WatchLedger(ctx, id)
-	require.NoError(t, err)
-	<-w.C()
-	v, err := c.CreateLedger(ctx, id, newMetadata())
-	require.NoError(t, err)
-	<-w.C()
-	_, err = c.CreateLedger(ctx, id, newMetadata())
-	require.ErrorIs(t, err, bk.ErrLedgerExists)
-	m, got, err := c.Ledger(ctx, id)
-	require.NoError(t, err)
-	require.Equal(t, v, got)
-	m.State = StateInRecovery
-	v2, err := c.UpdateLedger(ctx, id, m, v)
-	require.NoError(t, err)
-	<-w.C()
-	_, err = c.UpdateLedger(ctx, id, m, v)
-	require.ErrorIs(t, err, bk.ErrMetadataConflict)
-	m, got, err = c.Ledger(ctx, id)
-	require.NoError(t, err)
-	require.Equal(t, v2, got)
-	require.Equal(t, StateInRecovery, m.State)
-	require.Zero(t, m.CToken)
-	require.NoError(t, c.DeleteLedger(ctx, id))
-	require.ErrorIs(t, c.DeleteLedger(ctx, id), bk.ErrNoSuchLedger)
-	_, err = c.CreateLedger(ctx, -1, newMetadata())
-	require.Error(t, err)
-	bad := newMetadata()
-	bad.Segments = nil
-	_, err = c.CreateLedger(ctx, id, bad)
-	require.ErrorIs(t, err, bk.ErrCorrupt)
+	eachTree(t, func(t *testing.T, c *Cluster, _ *storetest.Faulty) {
+		ctx := t.Context()
+		id, err := c.NewLedgerID(ctx)
+		require.NoError(t, err)
+		_, _, err = c.Ledger(ctx, id)
+		require.ErrorIs(t, err, bk.ErrNoSuchLedger)
+		_, err = c.UpdateLedger(ctx, id, newMetadata(), 1)
+		require.ErrorIs(t, err, bk.ErrNoSuchLedger)
+		w, err := c.WatchLedger(ctx, id)
+		require.NoError(t, err)
+		<-w.C()
+		v, err := c.CreateLedger(ctx, id, newMetadata())
+		require.NoError(t, err)
+		<-w.C()
+		_, err = c.CreateLedger(ctx, id, newMetadata())
+		require.ErrorIs(t, err, bk.ErrLedgerExists)
+		m, got, err := c.Ledger(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, v, got)
+		m.State = StateInRecovery
+		v2, err := c.UpdateLedger(ctx, id, m, v)
+		require.NoError(t, err)
+		<-w.C()
+		_, err = c.UpdateLedger(ctx, id, m, v)
+		require.ErrorIs(t, err, bk.ErrMetadataConflict)
+		m, got, err = c.Ledger(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, v2, got)
+		require.Equal(t, StateInRecovery, m.State)
+		require.Zero(t, m.CToken)
+		require.NoError(t, c.DeleteLedger(ctx, id))
+		if err = c.DeleteLedger(ctx, id); c.Kind() == Etcd {
+			require.ErrorIs(t, err, bk.ErrNoSuchLedger)
+		} else {
+			require.NoError(t, err)
+		}
+		_, err = c.CreateLedger(ctx, -1, newMetadata())
+		require.Error(t, err)
+		bad := newMetadata()
+		bad.Segments = nil
+		_, err = c.CreateLedger(ctx, id, bad)
+		require.ErrorIs(t, err, bk.ErrCorrupt)
+	})
 }
 
 // Rule 2: one's own create whose answer was lost is told by its token from
 // another's; rule 48 for updates; case R21.
 func TestRule02R21CreateAfterALostAnswer(t *testing.T) {
-	c, f := newCluster(t)
-	ctx := t.Context()
-	other, err := Open(ctx, f.Store, scope)
-	require.NoError(t, err)
-	for format := FormatVersion1; format <= FormatVersion3; format++ {
-		m := newMetadata()
-		m.FormatVersion = format
-		if format == FormatVersion1 {
-			m.HasPassword, m.Digest, m.Quorum.Ack = false, 0, 2
+	eachTree(t, func(t *testing.T, c *Cluster, f *storetest.Faulty) {
+		ctx := t.Context()
+		other, err := Open(ctx, f.Store, c.Scope())
+		require.NoError(t, err)
+		for format := FormatVersion1; format <= FormatVersion3; format++ {
+			m := newMetadata()
+			m.FormatVersion = format
+			if format == FormatVersion1 {
+				m.HasPassword, m.Digest, m.Quorum.Ack = false, 0, 2
+			}
+			for _, fault := range []storetest.Fault{storetest.LoseAnswer, storetest.LoseRequest} {
+				id, err := c.NewLedgerID(ctx)
+				require.NoError(t, err)
+				f.FailNth("Txn", 0, fault)
+				v, err := c.CreateLedger(ctx, id, m)
+				require.NoError(t, err)
+				f.FailNth("Txn", 0, fault)
+				m.State = StateInRecovery
+				_, err = c.UpdateLedger(ctx, id, m, v)
+				require.NoError(t, err)
+				f.FailNth("Txn", 0, fault)
+				require.NoError(t, c.DeleteLedger(ctx, id))
+				_, _, err = other.Ledger(ctx, id)
+				require.ErrorIs(t, err, bk.ErrNoSuchLedger)
+				m.State = StateOpen
+			}
 		}
-		for _, fault := range []storetest.Fault{storetest.LoseAnswer, storetest.LoseRequest} {
-			id, err := c.NewLedgerID(ctx)
-			require.NoError(t, err)
-			f.FailNth("Txn", 0, fault)
-			v, err := c.CreateLedger(ctx, id, m)
-			require.NoError(t, err)
-			f.FailNth("Txn", 0, fault)
-			m.State = StateInRecovery
-			_, err = c.UpdateLedger(ctx, id, m, v)
-			require.NoError(t, err)
-			f.FailNth("Txn", 0, fault)
-			require.NoError(t, c.DeleteLedger(ctx, id))
-			_, _, err = other.Ledger(ctx, id)
-			require.ErrorIs(t, err, bk.ErrNoSuchLedger)
-			m.State = StateOpen
-		}
-	}
-	// Another makes a ledger of the same id with the same content.
-	f.OnCall(func(ctx context.Context, call storetest.Call) storetest.Fault {
-		if call.Method == "Txn" && call.N == 0 {
-			_, err := other.CreateLedger(ctx, 7, newMetadata())
-			require.NoError(t, err)
-			return storetest.LoseRequest
-		}
-		return storetest.Pass
+		// Another makes a ledger of the same id with the same content.
+		f.OnCall(func(ctx context.Context, call storetest.Call) storetest.Fault {
+			if call.Method == "Txn" && call.N == 0 {
+				_, err := other.CreateLedger(ctx, 7, newMetadata())
+				require.NoError(t, err)
+				return storetest.LoseRequest
+			}
+			return storetest.Pass
+		})
+		_, err = c.CreateLedger(ctx, 7, newMetadata())
+		require.ErrorIs(t, err, bk.ErrLedgerExists)
+		// The answer is lost and the store is gone: it stays unknown.
+		_, v, err := other.Ledger(ctx, 7)
+		require.NoError(t, err)
+		f.OnCall(func(_ context.Context, call storetest.Call) storetest.Fault {
+			return map[string]storetest.Fault{"Txn": storetest.LoseAnswer, "Get": storetest.Refuse}[call.Method]
+		})
+		_, err = c.UpdateLedger(ctx, 7, newMetadata(), v)
+		require.ErrorIs(t, err, metadata.ErrUnknownOutcome)
 	})
-	_, err = c.CreateLedger(ctx, 7, newMetadata())
-	require.ErrorIs(t, err, bk.ErrLedgerExists)
-	// The answer is lost and the store is gone: it stays unknown.
-	_, v, err := other.Ledger(ctx, 7)
-	require.NoError(t, err)
-	f.OnCall(func(_ context.Context, call storetest.Call) storetest.Fault {
-		return map[string]storetest.Fault{"Txn": storetest.LoseAnswer, "Get": storetest.Refuse}[call.Method]
-	})
-	_, err = c.UpdateLedger(ctx, 7, newMetadata(), v)
-	require.ErrorIs(t, err, metadata.ErrUnknownOutcome)
 }
 
 func TestLedgerIDsAreUniqueAndListed(t *testing.T) {
-	c, f := newCluster(t)
-	ctx := t.Context()
-	other, err := Open(ctx, f.Store, scope)
-	require.NoError(t, err)
-	want := map[bk.LedgerID]bool{}
-	for i := range 300 {
-		f.FailNth("Txn", i%7, storetest.LoseAnswer)
-		id, err := []*Cluster{c, other}[i%2].NewLedgerID(ctx)
+	eachTree(t, func(t *testing.T, c *Cluster, f *storetest.Faulty) {
+		ctx := t.Context()
+		other, err := Open(ctx, f.Store, c.Scope())
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, id, bk.LedgerID(1))
-		require.False(t, want[id])
-		want[id] = true
-		_, err = other.CreateLedger(ctx, id, newMetadata())
+		want := map[bk.LedgerID]bool{}
+		for i := range 300 {
+			f.FailNth("Txn", i%7, storetest.LoseAnswer)
+			id, err := []*Cluster{c, other}[i%2].NewLedgerID(ctx)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, id, bk.LedgerID(0))
+			require.False(t, want[id])
+			want[id] = true
+			_, err = other.CreateLedger(ctx, id, newMetadata())
+			require.NoError(t, err)
+		}
+		f.OnCall(nil)
+		_, err = f.Txn(ctx, metadata.Create(scope+"/ledgers/not-a-ledger", nil).WithParents())
 		require.NoError(t, err)
-	}
-	f.OnCall(nil)
-	_, err = f.Txn(ctx, metadata.Create(scope+"/ledgers/not-a-ledger", nil))
-	require.NoError(t, err)
-	last := bk.InvalidLedgerID
-	for id, err := range c.Ledgers(ctx) {
-		require.NoError(t, err)
-		require.Greater(t, id, last)
-		require.True(t, want[id])
-		delete(want, id)
-		last = id
-	}
-	require.Empty(t, want)
-	// A listing that fails says so; it does not end early in silence.
-	f.FailNth("List", 0, storetest.Refuse)
-	var failed error
-	for _, err := range c.Ledgers(ctx) {
-		failed = errors.Join(failed, err)
-	}
-	require.ErrorIs(t, failed, metadata.ErrUnavailable)
+		last := bk.InvalidLedgerID
+		for id, err := range c.Ledgers(ctx) {
+			require.NoError(t, err)
+			require.Greater(t, id, last)
+			require.True(t, want[id])
+			delete(want, id)
+			last = id
+		}
+		require.Empty(t, want)
+		// A listing that fails says so; it does not end early in silence.
+		f.FailNth("List", 0, storetest.Refuse)
+		var failed error
+		for _, err := range c.Ledgers(ctx) {
+			failed = errors.Join(failed, err)
+		}
+		require.ErrorIs(t, failed, metadata.ErrUnavailable)
+	})
 }
 
 func session(t *testing.T, s metadata.Store) metadata.Session {
@@ -360,18 +367,19 @@ func TestRegistration(t *testing.T) {
 
 // A registration whose answers get lost still ends in the wanted state.
 func TestR21RegisterAfterLostAnswers(t *testing.T) {
-	c, f := newCluster(t)
-	sess := session(t, f)
-	for _, fault := range []storetest.Fault{storetest.LoseAnswer, storetest.LoseRequest} {
-		for i := range 6 {
-			f.FailNth("Txn", 0, fault)
-			require.NoError(t, c.Register(t.Context(), sess, "h:1", ServiceInfo{}, Mode(i%2)))
-			b, err := c.Bookies(t.Context())
-			require.NoError(t, err)
-			require.Len(t, [][]bk.BookieID{b.Writable, b.ReadOnly}[i%2], 1)
-			require.Empty(t, [][]bk.BookieID{b.ReadOnly, b.Writable}[i%2])
+	eachTree(t, func(t *testing.T, c *Cluster, f *storetest.Faulty) {
+		sess := session(t, f)
+		for _, fault := range []storetest.Fault{storetest.LoseAnswer, storetest.LoseRequest} {
+			for i := range 6 {
+				f.FailNth("Txn", 0, fault)
+				require.NoError(t, c.Register(t.Context(), sess, "h:1", ServiceInfo{}, Mode(i%2)))
+				b, err := c.Bookies(t.Context())
+				require.NoError(t, err)
+				require.Len(t, [][]bk.BookieID{b.Writable, b.ReadOnly}[i%2], 1)
+				require.Empty(t, [][]bk.BookieID{b.ReadOnly, b.Writable}[i%2])
+			}
 		}
-	}
+	})
 }
 
 // A bookie that was killed and starts again waits its own old session out; one
@@ -446,43 +454,45 @@ func mustMarshal(t *testing.T, s ServiceInfo) []byte {
 }
 
 func TestCookies(t *testing.T) {
-	c, f := newCluster(t)
-	ctx := t.Context()
-	_, _, err := c.Cookie(ctx, "h:1")
-	require.ErrorIs(t, err, metadata.ErrNotFound)
-	for _, fault := range []storetest.Fault{storetest.Pass, storetest.LoseAnswer, storetest.LoseRequest} {
-		f.FailNth("Txn", 0, fault)
-		require.NoError(t, c.CreateCookie(ctx, "h:1", []byte("1")))
-		require.ErrorIs(t, c.CreateCookie(ctx, "h:1", []byte("2")), metadata.ErrExists)
-		got, v, err := c.Cookie(ctx, "h:1")
-		require.NoError(t, err)
-		require.Equal(t, "1", string(got))
-		require.NoError(t, c.UpdateCookie(ctx, "h:1", []byte("2"), v))
-		require.ErrorIs(t, c.UpdateCookie(ctx, "h:1", []byte("3"), v), metadata.ErrConflict)
-		require.ErrorIs(t, c.DeleteCookie(ctx, "h:1", v), metadata.ErrConflict)
-		_, v, err = c.Cookie(ctx, "h:1")
-		require.NoError(t, err)
-		require.NoError(t, c.DeleteCookie(ctx, "h:1", v))
-		require.NoError(t, c.DeleteCookie(ctx, "h:1", v))
-	}
-	require.ErrorIs(t, c.CreateCookie(ctx, "../x", nil), bk.ErrInvalidBookieID)
+	eachTree(t, func(t *testing.T, c *Cluster, f *storetest.Faulty) {
+		ctx := t.Context()
+		_, _, err := c.Cookie(ctx, "h:1")
+		require.ErrorIs(t, err, metadata.ErrNotFound)
+		for _, fault := range []storetest.Fault{storetest.Pass, storetest.LoseAnswer, storetest.LoseRequest} {
+			f.FailNth("Txn", 0, fault)
+			require.NoError(t, c.CreateCookie(ctx, "h:1", []byte("1")))
+			require.ErrorIs(t, c.CreateCookie(ctx, "h:1", []byte("2")), metadata.ErrExists)
+			got, v, err := c.Cookie(ctx, "h:1")
+			require.NoError(t, err)
+			require.Equal(t, "1", string(got))
+			require.NoError(t, c.UpdateCookie(ctx, "h:1", []byte("2"), v))
+			require.ErrorIs(t, c.UpdateCookie(ctx, "h:1", []byte("3"), v), metadata.ErrConflict)
+			require.ErrorIs(t, c.DeleteCookie(ctx, "h:1", v), metadata.ErrConflict)
+			_, v, err = c.Cookie(ctx, "h:1")
+			require.NoError(t, err)
+			require.NoError(t, c.DeleteCookie(ctx, "h:1", v))
+			require.NoError(t, c.DeleteCookie(ctx, "h:1", v))
+		}
+		require.ErrorIs(t, c.CreateCookie(ctx, "../x", nil), bk.ErrInvalidBookieID)
+	})
 }
 
 // Bookies does not miss one that moves between the lists while it reads them.
 func TestBookiesDuringAChangeOver(t *testing.T) {
-	c, f := newCluster(t)
-	ctx := t.Context()
-	sess := session(t, f)
-	direct, err := Open(ctx, f.Store, scope)
-	require.NoError(t, err)
-	require.NoError(t, direct.Register(ctx, sess, "h:1", ServiceInfo{}, ReadOnly))
-	f.OnCall(func(ctx context.Context, call storetest.Call) storetest.Fault {
-		if call.Method == "List" && call.N == 1 {
-			require.NoError(t, direct.Register(ctx, sess, "h:1", ServiceInfo{}, Writable))
-		}
-		return storetest.Pass
+	eachTree(t, func(t *testing.T, c *Cluster, f *storetest.Faulty) {
+		ctx := t.Context()
+		sess := session(t, f)
+		direct, err := Open(ctx, f.Store, c.Scope())
+		require.NoError(t, err)
+		require.NoError(t, direct.Register(ctx, sess, "h:1", ServiceInfo{}, ReadOnly))
+		f.OnCall(func(ctx context.Context, call storetest.Call) storetest.Fault {
+			if call.Method == "List" && call.N == 1 {
+				require.NoError(t, direct.Register(ctx, sess, "h:1", ServiceInfo{}, Writable))
+			}
+			return storetest.Pass
+		})
+		b, err := c.Bookies(ctx)
+		require.NoError(t, err)
+		require.Equal(t, Bookies{Writable: []bk.BookieID{"h:1"}}, b)
 	})
-	b, err := c.Bookies(ctx)
-	require.NoError(t, err)
-	require.Equal(t, Bookies{Writable: []bk.BookieID{"h:1"}}, b)
 }
