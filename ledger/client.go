@@ -21,9 +21,6 @@ import (
 const (
 	backoffMin = 20 * time.Millisecond
 	backoffMax = 500 * time.Millisecond
-	// quarantine is how long a bookie that failed is avoided where there is
-	// another.
-	quarantine = 30 * time.Second
 )
 
 // Client talks to the bookies of one cluster. Any number of goroutines may use
@@ -38,10 +35,12 @@ type Client struct {
 	opts    Options
 	pool    *conn.Pool
 	metrics *metrics
+	start   time.Time
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	waiters sync.Pool // *waiter
+	hedges  hedges
 
 	mu       sync.Mutex // guards all below
 	rng      *mathrand.Rand
@@ -63,7 +62,7 @@ func New(cluster *layout.Cluster, opts Options) (*Client, error) {
 		return nil, fmt.Errorf("ledger metrics: %w", err)
 	}
 	c := &Client{
-		cluster: cluster, opts: opts, metrics: m,
+		cluster: cluster, opts: opts, metrics: m, start: time.Now(),
 		writers: map[*Writer]struct{}{}, readers: map[*Reader]struct{}{},
 	}
 	seed := opts.Seed
@@ -136,11 +135,14 @@ func (c *Client) enter() bool {
 // garbage collection. Deleting a ledger that does not exist is
 // bk.ErrNoSuchLedger.
 func (c *Client) Delete(ctx context.Context, id bk.LedgerID) error {
-	if _, _, err := c.cluster.Ledger(ctx, id); err != nil {
-		return fmt.Errorf("delete ledger %d: %w", id, err)
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	_, _, err := c.cluster.Ledger(ctx, id)
+	if err == nil || errors.Is(err, bk.ErrCorrupt) { // what nobody can read may go
+		err = c.cluster.DeleteLedger(ctx, id)
 	}
-	if err := c.cluster.DeleteLedger(ctx, id); err != nil {
-		return fmt.Errorf("delete ledger %d: %w", id, err)
+	if err != nil {
+		return fmt.Errorf("delete ledger %d: %w", id, timedOut(ctx, err))
 	}
 	return nil
 }
@@ -160,8 +162,9 @@ func (c *Client) Metadata(ctx context.Context, id bk.LedgerID) (*layout.LedgerMe
 	return m, nil
 }
 
-// avoid says which bookies to use last: they failed a short while ago.
-func (c *Client) avoid(id bk.BookieID) bool { return c.pool.Bookie(id).FailedWithin(quarantine) }
+// avoid says which bookies to use last for new entries: they failed a short
+// while ago (rule 52).
+func (c *Client) avoid(id bk.BookieID) bool { return c.pool.Bookie(id).Quarantined() }
 
 // watchBookies tells writers that go on with a failed bookie when the list of
 // bookies changes. It runs from the first Create on.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"sync"
+	"time"
 
 	"github.com/loglode/loglode/ledger/internal/conn"
 )
@@ -9,7 +10,8 @@ import (
 // inbox collects the answers to one operation's calls until its goroutine takes
 // them. It never blocks who delivers.
 type inbox struct {
-	wake chan struct{} // holds one signal
+	wake  chan struct{} // holds one signal
+	timer *time.Timer   // of the goroutine that takes; nil until it waits
 
 	mu    sync.Mutex // guards calls
 	calls []*conn.Call
@@ -27,6 +29,19 @@ func (b *inbox) done(c *conn.Call) {
 	default:
 	}
 }
+
+// after is time.After with the one timer of the inbox, for the goroutine that
+// takes; rest ends the wait.
+func (b *inbox) after(d time.Duration) <-chan time.Time {
+	if b.timer == nil {
+		b.timer = time.NewTimer(d)
+	} else {
+		b.timer.Reset(d)
+	}
+	return b.timer.C
+}
+
+func (b *inbox) rest() { b.timer.Stop() }
 
 // take gives what has come, in buf.
 func (b *inbox) take(buf []*conn.Call) []*conn.Call {

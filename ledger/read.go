@@ -59,9 +59,12 @@ type fetch struct {
 	r        *Reader
 	in       *inbox
 	ensemble []bk.BookieID
+	bookies  []*conn.Bookie // of ensemble
 	core     quorum.Read
 	order    []int
-	asked    int        // position asked last
+	asked    int           // position asked last
+	tail     time.Duration // how long the best replica takes for 99 of 100 answers; 0 = unknown
+	wait     hedge
 	next     bk.EntryID // first entry not read yet
 	last     bk.EntryID
 	until    bk.EntryID // last one of the run in the segment of next
@@ -99,26 +102,13 @@ func (f *fetch) free() {
 // begin asks for what is still missing of the run.
 func (f *fetch) begin() {
 	f.attempt++
-	f.ensemble, f.until = f.r.segmentOf(f.next)
-	f.until = min(f.until, f.last)
-	f.order = f.preferred(f.order[:0])
+	ensemble, until := f.r.segmentOf(f.next)
+	f.meet(ensemble)
+	f.until = min(until, f.last)
+	f.tail = f.arrange()
 	f.core.Start(f.r.q, f.next, f.order)
+	f.r.c.hedges.earn()
 	f.ask()
-}
-
-// preferred gives the write set of the next entry, rotated so that the runs of
-// one reader spread over the replicas, bookies that failed lately last.
-func (f *fetch) preferred(order []int) []int {
-	w := f.r.q.Write
-	for _, failed := range [2]bool{false, true} {
-		for k := range w {
-			p := quorum.Position(f.r.q, f.next, (k+f.rotate)%w)
-			if f.r.c.avoid(f.ensemble[p]) == failed {
-				order = append(order, p)
-			}
-		}
-	}
-	return order
 }
 
 // ask sends the read to the next replica; false if there is none left.
@@ -135,8 +125,9 @@ func (f *fetch) ask() bool {
 // send asks the bookie at a position, in a batch if that may be and the bookie
 // knows how.
 func (f *fetch) send(pos int, batch bool) {
-	b := f.r.c.pool.Bookie(f.ensemble[pos])
+	b := f.bookies[pos]
 	f.askedAt = time.Now()
+	f.wait.arm(f.tail, f.r.c.opts.SpeculativeReadTimeout)
 	call := &conn.Call{
 		Op: conn.OpRead, Ledger: f.r.id, Entry: f.next, Timeout: f.r.c.opts.ReadTimeout,
 		Tag: f.attempt<<genShift | pos, Done: f.in.done, Owner: f,
@@ -158,12 +149,9 @@ func (f *fetch) answer(c *conn.Call) {
 	}
 	had := len(f.entries)
 	err := c.Failure()
-	if err != nil && c.Op == conn.OpBatchRead && errors.Is(err, bk.ErrBookieUnavailable) && !c.Bookie.BatchReads() {
-		f.send(pos, false) // the bookie closes the connection on what it does not know (rule 45)
-		return
-	}
-	if c.Err == nil && c.Status == bk.StatusBadRequest && c.Op == conn.OpBatchRead {
-		f.send(pos, false) // the first entry and what a batch adds to it do not fit a frame
+	if err != nil && c.Op == conn.OpBatchRead && f.noBatch(c) {
+		f.send(pos, false)
+		c.Free()
 		return
 	}
 	if err == nil {
@@ -171,6 +159,9 @@ func (f *fetch) answer(c *conn.Call) {
 			f.entries = f.entries[:had]
 			err = &bk.BookieError{Bookie: c.Bookie.ID(), Err: err}
 		}
+	}
+	if quorum.Classify(err) == quorum.Unknown && !errors.Is(err, bk.ErrUnauthorized) {
+		c.Bookie.NoteBadCopy()
 	}
 	switch f.core.Answer(pos, err) {
 	case quorum.ReadDone:
@@ -190,6 +181,21 @@ func (f *fetch) answer(c *conn.Call) {
 	case quorum.ReadPending:
 	}
 	c.Free()
+}
+
+// noBatch reports whether a batch read that failed is to be tried as a plain one
+// at the same bookie (rule 45): it closes the connection on what it does not
+// know, or says so; or the first entry and what a batch adds to it do not fit a
+// frame.
+func (f *fetch) noBatch(c *conn.Call) bool {
+	if c.Err != nil {
+		return errors.Is(c.Err, bk.ErrBookieUnavailable) && !c.Bookie.BatchReads()
+	}
+	if c.Status != bk.StatusBadRequest && c.Status != bk.StatusBadVersion {
+		return false
+	}
+	c.Bookie.NoteNoBatch()
+	return true
 }
 
 // failure is the most telling error of the replicas, with the facts.
@@ -215,7 +221,7 @@ func (f *fetch) verify(c *conn.Call) error {
 func (f *fetch) finish(ctx context.Context) error {
 	for {
 		for !f.done {
-			if err := f.wait(ctx); err != nil {
+			if err := f.proceed(ctx); err != nil {
 				return err
 			}
 		}
@@ -237,20 +243,29 @@ func (f *fetch) moved(ctx context.Context) bool {
 	return !slices.Equal(ensemble, f.ensemble)
 }
 
-// wait handles one batch of answers, or asks one more replica when the ones
+// proceed handles one batch of answers, or asks one more replica when those
 // asked are silent for too long (rule 41).
-func (f *fetch) wait(ctx context.Context) error {
-	opts := &f.r.c.opts
-	timer := time.NewTimer(time.Until(f.askedAt.Add(opts.SpeculativeReadTimeout)))
-	defer timer.Stop()
+func (f *fetch) proceed(ctx context.Context) error {
+	// Answers that are here already come first: who has not looked for a while
+	// must not take that for silence.
 	select {
 	case <-f.in.wake:
-		f.calls = f.in.take(f.calls)
-		for _, c := range f.calls {
-			c.Owner.(*fetch).answer(c)
+		f.take()
+		return nil
+	default:
+	}
+	timer := f.in.after(time.Until(f.wait.at))
+	defer f.in.rest()
+	select {
+	case <-f.in.wake:
+		f.take()
+	case <-timer:
+		select {
+		case <-f.in.wake:
+			f.take()
+		default:
+			f.speculate()
 		}
-	case <-timer.C:
-		f.speculate()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-f.r.ctx.Done():
@@ -259,16 +274,28 @@ func (f *fetch) wait(ctx context.Context) error {
 	return nil
 }
 
+func (f *fetch) take() {
+	f.calls = f.in.take(f.calls)
+	for _, c := range f.calls {
+		c.Owner.(*fetch).answer(c)
+	}
+}
+
 // speculate asks the next replica too, and remembers the silent one.
 func (f *fetch) speculate() {
-	silent := f.ensemble[f.asked]
-	f.r.c.pool.Bookie(silent).NoteFailure()
-	if !f.ask() {
-		f.askedAt = time.Now() // all are asked: their timeouts decide
+	c := f.r.c
+	if !f.core.More() {
+		f.wait.at = time.Now().Add(c.opts.ReadTimeout) // all are asked: their timeouts decide
 		return
 	}
-	f.r.c.metrics.speculativeReads.Inc()
-	if ev := f.r.c.opts.Events.SpeculativeRead; ev != nil {
-		ev(f.r.id, f.next, silent)
+	if !f.wait.due(f.askedAt, c.opts.SpeculativeReadTimeout, &c.hedges) {
+		return
+	}
+	silent := f.asked
+	f.bookies[silent].NoteSlow()
+	f.ask()
+	c.metrics.speculativeReads.Inc()
+	if ev := c.opts.Events.SpeculativeRead; ev != nil {
+		ev(f.r.id, f.next, f.ensemble[silent])
 	}
 }

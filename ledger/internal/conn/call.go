@@ -59,6 +59,7 @@ type Call struct {
 	LACBody []byte     // read LAC: explicit LAC
 	MaxLAC  bk.EntryID // bk.InvalidEntryID: not told
 
+	wrong    error // what the answer lies about
 	id       uint64
 	deadline time.Duration
 	next     *Call // in a chain of calls with one key

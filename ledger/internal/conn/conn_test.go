@@ -244,7 +244,7 @@ func TestRule10NoAnswerIsATimeout(t *testing.T) {
 		c := f.call(conn.Call{Op: conn.OpReadLAC, Ledger: 1, Timeout: time.Second})
 		require.ErrorIs(t, c.Failure(), bk.ErrTimeout)
 		require.InDelta(t, time.Second, time.Since(start), float64(100*time.Millisecond))
-		require.True(t, f.pool.Bookie("b0:1").FailedWithin(time.Second))
+		require.True(t, f.pool.Bookie("b0:1").Quarantined())
 		require.Empty(t, s.lost)
 		c = f.call(conn.Call{Op: conn.OpRead, Ledger: 1, Entry: 4, Timeout: 1200 * time.Millisecond})
 		require.ErrorIs(t, c.Failure(), bk.ErrTimeout)

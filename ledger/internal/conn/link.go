@@ -46,6 +46,7 @@ type link struct {
 
 	mu      sync.Mutex // guards all below
 	state   linkState
+	epoch   uint64 // number of connections so far
 	conn    net.Conn
 	raw     syscall.RawConn // nil: only the writer goroutine may write
 	cancel  context.CancelFunc
@@ -186,6 +187,7 @@ func (l *link) up(conn net.Conn) bool {
 		return false
 	}
 	l.state = linkUp
+	l.epoch++
 	l.conn = conn
 	l.backoff = 0
 	l.heard = l.pool.now()
@@ -235,8 +237,8 @@ func (l *link) down(cause error, dialFailed bool) {
 			zap.Int("calls", len(calls)), zap.Int("ledgers", len(lost)), zap.Error(cause))
 	}
 	for _, c := range calls {
-		if c.Op == OpBatchRead && !dialFailed && !l.bookie.batchOK.Load() {
-			l.bookie.batchBad.Store(int64(l.pool.now()) + 1)
+		if c.Op == OpBatchRead && !dialFailed {
+			l.bookie.NoteNoBatch()
 		}
 		c.finish(err)
 	}
@@ -280,6 +282,8 @@ func (l *link) expire(now time.Duration) {
 		// Whatever comes next may be lost like these: a path that broke without
 		// a word shows in nothing else for minutes.
 		l.giveUp(fmt.Errorf("nothing came for %v: %w", now-l.heard, bk.ErrTimeout))
+	case l.state == linkDialing && len(due)+len(lost) > 0:
+		l.giveUp(fmt.Errorf("dial: %w", bk.ErrTimeout)) // with what waits for it
 	}
 	l.mu.Unlock()
 	if len(due)+len(lost) == 0 {
@@ -311,14 +315,18 @@ func (l *link) silentSince(due []*Call, lost []lostAdds) bool {
 	return false
 }
 
-// giveUp closes the connection because of err; the reader goroutine sees it
-// and cleans up. The caller holds mu.
+// giveUp closes the connection, or ends its dial, because of err; the reader
+// goroutine sees it and cleans up. The caller holds mu.
 func (l *link) giveUp(err error) {
-	if l.conn == nil {
+	if l.conn == nil && l.state != linkDialing {
 		return
 	}
 	if l.cause == nil {
 		l.cause = err
+	}
+	if l.conn == nil {
+		l.cancel()
+		return
 	}
 	l.conn.Close()
 }

@@ -139,38 +139,41 @@ func (p *Pool) watchDeadlines() {
 type Bookie struct {
 	id    bk.BookieID
 	links [2]*link
-	// failedAt is when a connection or an answer of this bookie last failed, in
-	// nanoseconds since the pool was made; 0 = never.
-	failedAt atomic.Int64
-	// batchOK: the bookie has answered a batch read. batchBad: when a
-	// connection was lost with one outstanding before that, in nanoseconds since
-	// the pool was made; 0 = never. A bookie that does not know batch reads
-	// closes the connection (rule 45).
-	batchOK  atomic.Bool
-	batchBad atomic.Int64
-}
-
-// batchRetry is after how long a bookie that seemed not to know batch reads is
-// given another chance: it may just have died at a bad moment.
-const batchRetry = time.Minute
-
-// BatchReads reports whether to send batch reads to the bookie.
-func (b *Bookie) BatchReads() bool {
-	at := b.batchBad.Load()
-	return at == 0 || b.batchOK.Load() || b.links[v2].pool.now()-time.Duration(at) > batchRetry
+	health
+	batchReads
 }
 
 // ID is the bookie's id.
 func (b *Bookie) ID() bk.BookieID { return b.id }
 
-// FailedWithin reports whether the bookie failed in the last d.
-func (b *Bookie) FailedWithin(d time.Duration) bool {
-	at := b.failedAt.Load()
-	return at != 0 && b.links[v2].pool.now()-time.Duration(at) < d
+// Connect dials the bookie for adds, unless there is a connection. It does not
+// wait for it.
+func (b *Bookie) Connect() {
+	l := b.links[v2]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.ready() // a connection that ends just now is dialled again by its next use
 }
 
-// NoteFailure remembers that the bookie failed just now.
-func (b *Bookie) NoteFailure() { b.failedAt.Store(int64(b.links[v2].pool.now()) + 1) }
+// EpochV3 is Adds.Epoch for the connection for protocol version 3, within the
+// Done of a Call that was answered.
+func (b *Bookie) EpochV3() uint64 {
+	l := b.links[v3]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch
+}
+
+// Epoch is Adds.Epoch of the connection for adds that is up; 0 if none is.
+func (b *Bookie) Epoch() uint64 {
+	l := b.links[v2]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != linkUp {
+		return 0
+	}
+	return l.epoch
+}
 
 // Start sends a call. If it cannot be sent, Done is called before Start returns.
 func (b *Bookie) Start(c *Call) {

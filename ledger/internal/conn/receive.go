@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/bookie/wire"
@@ -19,19 +20,21 @@ type receiver struct {
 	live   []Ack       // those of them that someone waits for
 	done   []*Call     // answered in this batch
 	resp   wire.Response
+	up     time.Duration // when the connection was made
+	now    time.Duration // when the batch came
 }
 
 // readLoop reads until the connection fails.
 func (l *link) readLoop(conn net.Conn) error {
 	fr := wire.NewFrameReader(conn)
-	rc := receiver{link: l}
+	rc := receiver{link: l, up: l.pool.now()}
 	for {
 		if err := fr.Fill(); err != nil {
 			return readErr(err)
 		}
-		now := l.pool.now()
+		rc.now = l.pool.now()
 		l.mu.Lock()
-		l.heard = now
+		l.heard = rc.now
 		l.mu.Unlock()
 		for {
 			frame, err := fr.Next()
@@ -57,6 +60,9 @@ func (rc *receiver) frame(frame []byte) error {
 	r := &rc.resp
 	if err := wire.DecodeResponse(r, frame); err != nil {
 		return err
+	}
+	if r.Version != wire.V2Version {
+		return fmt.Errorf("%s answer of version %d: %w", r.Op, r.Version, wire.ErrMalformed)
 	}
 	switch r.Op {
 	case wire.OpAdd:
@@ -85,6 +91,9 @@ func (rc *receiver) answered(c *Call, r *wire.Response) {
 		return
 	}
 	c.Status, c.Answer = r.Status, r.Entry
+	sent := max(c.deadline-c.Timeout, rc.up) // dialling says nothing about answers
+	c.Bookie.answered(c.Op == OpBatchRead, sent, rc.now, r.Status == bk.StatusOK)
+	c.wrong = checkV2(c, r)
 	switch {
 	case r.Status != bk.StatusOK:
 	case c.Op == OpBatchRead:
@@ -105,16 +114,21 @@ func (rc *receiver) frameV3(frame []byte) error {
 	if err != nil {
 		return err
 	}
+	id, op := m.GetHeader().GetTxnId(), wire.Op(m.GetHeader().GetOperation())
 	rc.link.mu.Lock()
-	c := rc.link.calls.takeID(m.GetHeader().GetTxnId())
+	c := rc.link.calls.byID[id]
+	if c != nil && c.Op.wire() == op {
+		rc.link.calls.takeID(id)
+	}
 	rc.link.mu.Unlock()
 	if c == nil {
 		return nil
 	}
-	if got, want := wire.Op(m.GetHeader().GetOperation()), c.Op.wire(); got != want {
-		return fmt.Errorf("answer to %s carries operation %s: %w", want, got, wire.ErrMalformed)
+	if want := c.Op.wire(); op != want {
+		return fmt.Errorf("answer to %s carries operation %s: %w", want, op, wire.ErrMalformed)
 	}
 	c.Status = statusV3(m)
+	c.wrong = checkV3(c, m)
 	if rr := m.GetReadResponse(); rr != nil {
 		c.Answer, c.Body = bk.EntryID(rr.GetEntryId()), rr.GetBody()
 		if rr.MaxLac != nil {
@@ -156,7 +170,7 @@ func (rc *receiver) deliver() {
 		rc.deliverAcks()
 	}
 	for i, c := range rc.done {
-		c.finish(nil)
+		c.finish(c.wrong)
 		rc.done[i] = nil
 	}
 	rc.done = rc.done[:0]

@@ -85,12 +85,17 @@ func (r *Read) Start(q bk.Quorum, e bk.EntryID, order []int) {
 // replica asked so far answered within the speculative timeout (rule 41). ok is
 // false when all have been asked or the read is over.
 func (r *Read) Next() (pos int, ok bool) {
-	if r.asked == len(r.order) || r.verdict == ReadDone || r.verdict == ReadFailed {
+	if !r.More() {
 		return 0, false
 	}
 	pos = r.order[r.asked]
 	r.asked++
 	return pos, true
+}
+
+// More reports whether Next has a position to give.
+func (r *Read) More() bool {
+	return r.asked < len(r.order) && r.verdict != ReadDone && r.verdict != ReadFailed
 }
 
 // Answer takes what position pos said: nil for a valid entry (digest and ids
