@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/bookie/wire"
@@ -22,6 +21,11 @@ func (w *Writer) push(ctx context.Context, p []byte, done func(bk.EntryID, error
 		return fmt.Errorf("append to ledger %d: %d bytes, limit is %d: %w", w.id, len(p), limit, bk.ErrPayloadTooLong)
 	}
 	w.mu.Lock()
+	return w.pushHeld(ctx, p, done, wt, block)
+}
+
+// pushHeld is push for a caller that holds mu; it does not hold it afterwards.
+func (w *Writer) pushHeld(ctx context.Context, p []byte, done func(bk.EntryID, error), wt *waiter, block bool) error {
 	if err := w.admit(ctx, len(p), block); err != nil {
 		w.mu.Unlock()
 		return fmt.Errorf("append to ledger %d: %w", w.id, err)
@@ -55,67 +59,6 @@ func (w *Writer) push(ctx context.Context, p []byte, done func(bk.EntryID, error
 	return nil
 }
 
-// admit waits until n more payload bytes may be in flight. The caller holds mu.
-func (w *Writer) admit(ctx context.Context, n int, block bool) error {
-	for first := true; ; first = false {
-		if w.core.Err() != nil {
-			w.admitNext() // the others are to hear of it too
-			return nil    // Push says so
-		}
-		if w.closing {
-			w.admitNext()
-			return bk.ErrLedgerClosed
-		}
-		if w.core.Pending() == 0 || w.inFlight()+int64(n) <= w.c.opts.BytesInFlight {
-			if !first {
-				w.admitNext()
-			}
-			return nil
-		}
-		if !block {
-			return bk.ErrBufferFull
-		}
-		ch := make(chan struct{}, 1)
-		if first {
-			w.blocked = append(w.blocked, ch)
-		} else {
-			w.blocked = slices.Insert(w.blocked, 0, ch) // it was this caller's turn
-		}
-		w.mu.Unlock()
-		select {
-		case <-ch:
-			w.mu.Lock()
-		case <-ctx.Done():
-			w.mu.Lock()
-			if i := slices.Index(w.blocked, ch); i >= 0 {
-				w.blocked = slices.Delete(w.blocked, i, i+1)
-			} else {
-				w.admitNext() // the turn was this caller's
-			}
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// inFlight is what the adds that are not complete, and one more, take of the
-// limit: their payloads and what each adds to its payload. The caller holds mu.
-func (w *Writer) inFlight() int64 {
-	each := int64(wire.AddRequestOverhead + w.digester.Overhead())
-	return w.core.PendingBytes() + int64(w.core.Pending()+1)*each
-}
-
-// admitNext gives the caller of push that waits longest its turn; when it is in,
-// it passes the turn on. The caller holds mu.
-func (w *Writer) admitNext() {
-	if len(w.blocked) == 0 {
-		return
-	}
-	ch := w.blocked[0]
-	w.blocked[0] = nil
-	w.blocked = w.blocked[1:]
-	ch <- struct{}{}
-}
-
 // enqueue frames the entry, once for all bookies, and queues it for its write
 // set. The caller holds mu.
 func (w *Writer) enqueue(add quorum.Add, p []byte, done func(bk.EntryID, error), wt *waiter) {
@@ -126,8 +69,9 @@ func (w *Writer) enqueue(add quorum.Add, p []byte, done func(bk.EntryID, error),
 		w.chunk, w.grade = nil, min(w.grade+1, len(conn.ChunkSizes)-1)
 	}
 	if w.chunk == nil {
-		w.chunk, w.fill = w.c.pool.Chunks().Get(max(size, conn.ChunkSizes[w.grade])), 0
+		w.chunk, w.fill = w.c.pool.Chunks().GetFor(max(size, conn.ChunkSizes[w.grade]), w.held), 0
 	}
+	w.chunk.Charge(size)
 	frame := w.chunk.Tail(w.fill)
 	frame = wire.AppendAddRequest(frame, 0, &w.key, body)
 	w.digester.AppendEntry(frame, w.id, add.Entry, add.LAC, add.Length, p)
@@ -140,6 +84,7 @@ func (w *Writer) enqueue(add quorum.Add, p []byte, done func(bk.EntryID, error),
 	*w.at(add.Entry) = entry{
 		chunk: w.chunk, from: int32(w.fill), to: int32(w.fill + size), bytes: int32(len(p)), done: done, waiter: wt,
 	}
+	w.watchQuorum(w.at(add.Entry))
 	w.fill += size
 	w.dirty = true
 	for k := range w.q.Write {
@@ -197,13 +142,16 @@ func (w *Writer) failPending(first bk.EntryID, pos int, err error) {
 // holds mu.
 func (w *Writer) failCopy(e bk.EntryID, pos int, err error) {
 	s := &w.slots[pos]
+	s.failed = true
 	w.core.Fail(e, quorum.Slot{Pos: pos, Gen: s.gen}, &bk.BookieError{Bookie: s.bookie.ID(), Err: err})
 }
 
 // AddsDone takes a batch of answers from one bookie.
 func (w *Writer) AddsDone(a *conn.Adds, acks []conn.Ack) {
+	epoch := a.Epoch()
 	w.mu.Lock()
 	s := quorum.Slot{Pos: a.Tag, Gen: a.Gen}
+	w.heardFrom(s, epoch)
 	for _, k := range acks {
 		if k.Status == bk.StatusOK {
 			w.core.Ack(k.Entry, s)
@@ -216,6 +164,22 @@ func (w *Writer) AddsDone(a *conn.Adds, acks []conn.Ack) {
 	}
 	w.act()
 	w.settle()
+}
+
+// heardFrom notes that the bookie at a slot answers, by the connection of that
+// epoch. The caller holds mu.
+func (w *Writer) heardFrom(at quorum.Slot, epoch uint64) {
+	s := &w.slots[at.Pos]
+	if s.gen != at.Gen {
+		return
+	}
+	s.failed = false
+	if s.epoch == epoch {
+		return
+	}
+	acked := s.epoch != 0
+	s.epoch = epoch
+	w.core.Doubt(at, acked)
 }
 
 // AddsLost fails all that a bookie has not answered (rule 51).

@@ -59,7 +59,7 @@ func TestRule3CreateAsksNoBookie(t *testing.T) {
 		w.create(3, 3, 2)
 		synctest.Wait()
 		for _, b := range w.Bookies {
-			require.Zero(t, w.Dials(b.ID))
+			require.Empty(t, b.Seen())
 		}
 	})
 }

@@ -97,6 +97,9 @@ func (w *Writer) finish(err error) {
 		f.ch <- w.core.Err()
 	}
 	w.flushes = nil
+	if w.advanced != nil {
+		w.advanced.end(w.core.Err())
+	}
 	for id, ch := range w.forces {
 		ch <- w.core.Err()
 		delete(w.forces, id)
@@ -123,6 +126,9 @@ func (w *Writer) pick(r pickRequest) {
 	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
 	defer cancel()
 	picks, err := w.c.substitutes(ctx, r)
+	for _, p := range picks {
+		w.c.pool.Bookie(p.Bookie).Connect()
+	}
 	w.mu.Lock()
 	if err == nil {
 		err = w.core.Replace(picks)
@@ -167,7 +173,11 @@ func (c *Client) substitutes(ctx context.Context, r pickRequest) ([]quorum.Pick,
 func (w *Writer) update(want quorum.Metadata) {
 	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
 	defer cancel()
+	epochs := w.c.epochs(want.Last().Ensemble)
 	err := w.stored.update(ctx, want)
+	if err != nil {
+		clear(epochs)
+	}
 	w.mu.Lock()
 	before := w.core.Metadata()
 	switch {
@@ -178,14 +188,14 @@ func (w *Writer) update(want quorum.Metadata) {
 	default:
 		w.core.UpdateFailed(err)
 	}
-	w.syncSlots(before)
+	w.syncSlots(before, epochs)
 	w.act()
 	w.settle()
 }
 
-// syncSlots takes over the ensemble of the core after a metadata write. The
-// caller holds mu.
-func (w *Writer) syncSlots(before quorum.Metadata) {
+// syncSlots takes over the ensemble of the core after a metadata write, before
+// which the connections to it had these epochs. The caller holds mu.
+func (w *Writer) syncSlots(before quorum.Metadata, epochs []uint64) {
 	change := EnsembleChange{Ledger: w.id, First: w.core.Metadata().Last().First}
 	for p := range w.slots {
 		s := &w.slots[p]
@@ -199,6 +209,9 @@ func (w *Writer) syncSlots(before quorum.Metadata) {
 		change.From = append(change.From, s.bookie.ID())
 		change.To = append(change.To, w.core.Bookie(p))
 		*s = slot{gen: gen, bookie: w.c.pool.Bookie(w.core.Bookie(p))}
+		if !w.deferred {
+			s.epoch = epochs[p]
+		}
 	}
 	if len(change.To) == 0 {
 		return

@@ -9,8 +9,9 @@ import (
 
 // Close waits for the entries in flight, then closes the ledger in the
 // metadata at its LAC: it can never be appended to again. bk.ErrMetadataConflict
-// means that another client closed it at another entry. It must not be called
-// from a callback.
+// means that another client closed it at another entry; bk.ErrTimeout, at the
+// deadline of ctx, that the outcome is not known: Close can be called again. It
+// must not be called from a callback.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closing = true
@@ -26,7 +27,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	select {
 	case <-w.finished:
 	case <-ctx.Done():
-		return fmt.Errorf("close ledger %d: metadata: %w", w.id, context.Cause(ctx))
+		return fmt.Errorf("close ledger %d: metadata: %w", w.id, expired(ctx))
 	}
 	w.waitDrained()
 	if w.finishErr != nil {
@@ -103,6 +104,6 @@ func (w *Writer) await(ctx context.Context, ch <-chan error) error {
 	case err := <-ch:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("ledger %d: %w", w.id, context.Cause(ctx))
+		return fmt.Errorf("ledger %d: %w", w.id, expired(ctx))
 	}
 }

@@ -71,6 +71,9 @@ func (w *Writer) trim() {
 // callbacks at a time; what others complete meanwhile it takes over.
 func (w *Writer) settle() {
 	w.popCompleted()
+	if w.advanced != nil {
+		w.advanced.drain()
+	}
 	if w.draining {
 		w.mu.Unlock()
 		return

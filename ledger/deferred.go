@@ -48,6 +48,9 @@ func (w *Writer) deferredAnswer(c *conn.Call) {
 	w.mu.Lock()
 	s := quorum.Slot{Pos: c.Tag & (1<<genShift - 1), Gen: uint32(c.Tag >> genShift)}
 	err := c.Failure()
+	if err == nil {
+		w.heardFrom(s, c.Bookie.EpochV3())
+	}
 	switch {
 	case c.Op == conn.OpForce && err != nil:
 		w.forceFailed(uint32(c.Entry), s, err)

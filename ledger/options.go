@@ -21,11 +21,14 @@ type Options struct {
 	DialTimeout time.Duration // to connect to a bookie. Default 10 s
 	AddTimeout  time.Duration // for one bookie to answer an add. Default 5 s
 	ReadTimeout time.Duration // for one bookie to answer a read or a fence. Default 5 s
-	// SpeculativeReadTimeout is how long a read waits for one replica before
-	// the next one is asked too. Default 2 s.
+	// SpeculativeReadTimeout is the longest that a read waits for one replica
+	// before the next one is asked too, and how long it does while it is not
+	// known how fast answers are; then it waits half as long again as the best
+	// replica takes for 99 of 100 reads, at least 10 ms. Default 2 s.
 	SpeculativeReadTimeout time.Duration
 	// MetadataTimeout bounds one metadata read or write made in the background,
-	// where no caller's context does. Default 10 s.
+	// and Create, Close and Delete where no earlier deadline of the caller's
+	// context does. Default 10 s.
 	MetadataTimeout time.Duration
 
 	// BytesInFlight is the most bytes, payloads and about 64 bytes an entry,
@@ -49,6 +52,18 @@ type Options struct {
 	// entry still gets its Qa acknowledgements; entries of that time have fewer
 	// than Qw copies until they are re-replicated.
 	FailWhenShort bool
+	// DelayEnsembleChange keeps a bookie that failed in the ensemble until an
+	// entry has lost more than Qw - Qa copies or a bookie is read-only. Fewer
+	// changes, but entries of that time have fewer than Qw copies, and the
+	// metadata name bookies that lack them.
+	DelayEnsembleChange bool
+	// EnsembleChangesMax ends a writer with bk.ErrTooManyChanges when it would
+	// need more ensemble changes than this. 0 = no limit.
+	EnsembleChangesMax int
+	// AddQuorumTimeout ends a writer with bk.ErrTimeout when an add waits this
+	// long for its Qa acknowledgements, ensemble changes included. 0 = never:
+	// bookies are replaced, by AddTimeout, as long as there are others.
+	AddQuorumTimeout time.Duration
 
 	// LACDelay is how long a writer is idle before it tells the bookies its
 	// LAC, so that tailing readers see the last entry. At most 1 s. Default 2 ms;
@@ -80,7 +95,7 @@ type Events struct {
 	// Recovered: a recovery closed a ledger. Called from the goroutine of Open.
 	Recovered func(l bk.LedgerID, last bk.EntryID, took time.Duration)
 	// SpeculativeRead: a replica was silent for so long that the next one was
-	// asked. Called from the reading goroutine.
+	// asked too. Called from the reading goroutine.
 	SpeculativeRead func(l bk.LedgerID, e bk.EntryID, silent bk.BookieID)
 }
 
@@ -103,7 +118,7 @@ func (o *Options) Validate() error {
 	}{
 		{"DialTimeout", o.DialTimeout}, {"AddTimeout", o.AddTimeout}, {"ReadTimeout", o.ReadTimeout},
 		{"SpeculativeReadTimeout", o.SpeculativeReadTimeout}, {"MetadataTimeout", o.MetadataTimeout},
-		{"LongPollTimeout", o.LongPollTimeout},
+		{"LongPollTimeout", o.LongPollTimeout}, {"AddQuorumTimeout", o.AddQuorumTimeout},
 	} {
 		if d.v < 0 {
 			errs = append(errs, fmt.Errorf("%s %v is negative", d.name, d.v))
@@ -117,6 +132,12 @@ func (o *Options) Validate() error {
 	}
 	if d := o.withDefaults(); d.QueueBytes < 2*d.BytesInFlight {
 		errs = append(errs, fmt.Errorf("QueueBytes %d is less than twice BytesInFlight %d", o.QueueBytes, d.BytesInFlight))
+	}
+	if o.EnsembleChangesMax < 0 {
+		errs = append(errs, fmt.Errorf("EnsembleChangesMax %d is negative", o.EnsembleChangesMax))
+	}
+	if o.DelayEnsembleChange && o.FailWhenShort {
+		errs = append(errs, errors.New("DelayEnsembleChange and FailWhenShort exclude each other"))
 	}
 	if o.ReadAheadBytes < 0 {
 		errs = append(errs, fmt.Errorf("ReadAheadBytes %d is negative", o.ReadAheadBytes))
@@ -198,6 +219,7 @@ func WithDeferredSync() CreateOption { return func(c *createConfig) { c.deferred
 type openConfig struct {
 	password    []byte
 	hasPassword bool
+	digest      bk.DigestType // 0: not given
 }
 
 // OpenOption changes how Open opens a ledger.
@@ -207,6 +229,13 @@ type OpenOption func(*openConfig)
 // metadata; Open fails with bk.ErrUnauthorized if they differ.
 func WithOpenPassword(p []byte) OpenOption {
 	return func(c *openConfig) { c.password, c.hasPassword = p, true }
+}
+
+// WithOpenDigest gives the digest type of a ledger whose metadata do not name
+// one: those of very old writers. What the metadata name always holds. Default
+// bk.DigestCRC32.
+func WithOpenDigest(t bk.DigestType) OpenOption {
+	return func(c *openConfig) { c.digest = t }
 }
 
 // OpenMode says what Open does with a ledger that is not closed.

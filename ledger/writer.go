@@ -39,6 +39,8 @@ type Writer struct {
 
 	ring  []entry // entry e is at e & (len(ring)-1), for head <= e <= last pushed
 	head  bk.EntryID
+	held  *conn.Held // bytes of all chunks that are still needed
+	clock quorumClock
 	chunk *conn.Chunk // being filled; nil while idle
 	fill  int
 	grade int // of the next chunk, in conn.ChunkSizes
@@ -52,6 +54,7 @@ type Writer struct {
 	flushes   []flushWaiter
 	closing   bool // Close was called
 	forces    map[uint32]chan error
+	advanced  *AdvancedWriter // nil: ids are given here
 
 	stored    storedMetadata // while an update is in flight: the updater's
 	changeOf  []bk.BookieID  // ensemble before the change in flight
@@ -71,6 +74,8 @@ type slot struct {
 	gen    uint32
 	bookie *conn.Bookie
 	adds   *conn.Adds // nil until the next send
+	epoch  uint64     // of the connection whose acknowledgements count; 0 = of none yet
+	failed bool       // and has not answered since
 }
 
 // entry is an add that is not complete.
@@ -80,6 +85,7 @@ type entry struct {
 	bytes    int32
 	done     func(bk.EntryID, error)
 	waiter   *waiter
+	pushed   time.Duration // since the client was made; only with AddQuorumTimeout
 }
 
 // completion is an add whose outcome is to be told.
@@ -102,9 +108,12 @@ type waiter struct {
 	err error
 }
 
-func newWriter(c *Client, stored storedMetadata, d *bk.Digester, cfg createConfig) (*Writer, error) {
+// newWriter makes the writer of a ledger that was just created, when the
+// connections to its ensemble had these epochs.
+func newWriter(c *Client, stored storedMetadata, epochs []uint64, d *bk.Digester, cfg createConfig) (*Writer, error) {
 	core, err := quorum.NewWriter(quorum.WriterConfig{
 		Quorum: stored.meta.Quorum, Metadata: stored.core(), Policy: c.opts.policy(), DeferredSync: cfg.deferredSync,
+		ChangesMax: c.opts.EnsembleChangesMax,
 	})
 	if err != nil {
 		return nil, err
@@ -112,11 +121,15 @@ func newWriter(c *Client, stored storedMetadata, d *bk.Digester, cfg createConfi
 	w := &Writer{
 		c: c, id: stored.id, q: stored.meta.Quorum, digester: d, key: bk.MasterKey(cfg.password),
 		deferred: cfg.deferredSync, finished: make(chan struct{}),
+		held: conn.NewHeld(),
 		core: core, slots: make([]slot, stored.meta.Quorum.Ensemble), ring: make([]entry, ringMin),
 		stored: stored, lacTold: bk.InvalidEntryID,
 	}
 	for p := range w.slots {
 		w.slots[p] = slot{gen: core.Slot(p).Gen, bookie: c.pool.Bookie(core.Bookie(p))}
+		if !w.deferred { // which uses other connections
+			w.slots[p].epoch = epochs[p]
+		}
 	}
 	w.answered = w.deferredAnswer
 	w.lacTimer = time.AfterFunc(time.Hour, w.lacTick)
@@ -156,7 +169,7 @@ func (w *Writer) Append(ctx context.Context, p []byte) (bk.EntryID, error) {
 		w.c.waiters.Put(wt)
 		return id, err
 	case <-ctx.Done():
-		return bk.InvalidEntryID, fmt.Errorf("append to ledger %d, outcome unknown: %w", w.id, context.Cause(ctx))
+		return bk.InvalidEntryID, fmt.Errorf("append to ledger %d, outcome unknown: %w", w.id, expired(ctx))
 	}
 }
 

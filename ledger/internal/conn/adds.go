@@ -97,6 +97,31 @@ func (a *Adds) Flush() { a.link.flush() }
 // Kick has the connection's writer goroutine send what is queued.
 func (a *Adds) Kick() { a.link.kick() }
 
+// Epoch tells the connections of a's bookie apart: it is greater for each new
+// one, and never 0. Within AddsDone it is that of the connection that brought
+// the answers.
+func (a *Adds) Epoch() uint64 {
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	return a.link.epoch
+}
+
+// Queued is how many bytes wait to be sent on the connection that a uses.
+func (a *Adds) Queued() int {
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	return a.link.queued + a.link.sending
+}
+
+// Shed detaches a and gives up its connection, because of err, with all that
+// waits to be sent there.
+func (a *Adds) Shed(err error) {
+	a.Detach()
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	a.link.giveUp(err)
+}
+
 // Detach ends the delivery of answers. None starts after it returns; one that
 // has started may still be running.
 func (a *Adds) Detach() {

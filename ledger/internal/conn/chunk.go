@@ -18,6 +18,41 @@ type Chunk struct {
 	mem  []byte // whole capacity; bytes below the fill mark never change
 	refs atomic.Int32
 	pool *sync.Pool
+	held *Held // nil: nobody counts it
+	cost int64 // in held
+}
+
+// Held counts the bytes that one user's chunks keep, until the last reference
+// to each is gone: frames that wait for their acknowledgements or, longer, for
+// the slowest bookie to take them.
+type Held struct {
+	bytes atomic.Int64
+	wants atomic.Int32
+	freed chan struct{} // holds one signal
+}
+
+// NewHeld makes a count that is zero.
+func NewHeld() *Held { return &Held{freed: make(chan struct{}, 1)} }
+
+// Bytes is the count.
+func (h *Held) Bytes() int64 { return h.bytes.Load() }
+
+// Want makes Freed signal, until it is called with -1. Look at Bytes again
+// after it.
+func (h *Held) Want(n int32) { h.wants.Add(n) }
+
+// Freed signals that the count went down.
+func (h *Held) Freed() <-chan struct{} { return h.freed }
+
+func (h *Held) drop(n int64) {
+	h.bytes.Add(-n)
+	if h.wants.Load() == 0 {
+		return
+	}
+	select {
+	case h.freed <- struct{}{}:
+	default:
+	}
 }
 
 // Chunks hands out chunks and takes them back.
@@ -31,6 +66,23 @@ func (p *Chunks) Get(size int) *Chunk {
 	c.refs.Store(1)
 	return c
 }
+
+// GetFor is Get for a user whose bytes are counted.
+func (p *Chunks) GetFor(size int, h *Held) *Chunk {
+	c := p.Get(size)
+	c.held = h
+	return c
+}
+
+// Charge counts n more bytes of the chunk as used. Only the user calls it,
+// while it fills the chunk.
+func (c *Chunk) Charge(n int) {
+	c.cost += int64(n)
+	c.held.bytes.Add(int64(n))
+}
+
+// Cost is what was charged for the chunk.
+func (c *Chunk) Cost() int64 { return c.cost }
 
 func (p *Chunks) get(size int) *Chunk {
 	for i, n := range ChunkSizes {
@@ -59,11 +111,20 @@ func (c *Chunk) Retain(n int32) { c.refs.Add(n) }
 
 // Release drops a reference; the last one gives the memory back.
 func (c *Chunk) Release() {
-	switch n := c.refs.Add(-1); {
-	case n == 0 && c.pool != nil:
-		c.pool.Put(c)
-	case n < 0:
+	n := c.refs.Add(-1)
+	if n > 0 {
+		return
+	}
+	if n < 0 {
 		panic("conn: chunk released more often than retained")
+	}
+	if h := c.held; h != nil {
+		cost := c.cost
+		c.held, c.cost = nil, 0
+		h.drop(cost)
+	}
+	if c.pool != nil {
+		c.pool.Put(c)
 	}
 }
 

@@ -15,6 +15,10 @@ func (w *Writer) startChange() {
 	if w.picking || w.updating != updateNone || w.phase != phaseOpen {
 		return
 	}
+	if w.max > 0 && w.changes >= w.max {
+		w.stop(fmt.Errorf("%d ensemble changes: %w", w.max, bk.ErrTooManyChanges))
+		return
+	}
 	w.ask = w.ask[:0]
 	for p := range w.ens {
 		if w.ens[p].failed {
@@ -158,7 +162,36 @@ func (w *Writer) BookiesChanged() {
 	}
 }
 
+// Doubt says that a bookie of the ensemble is reached by another connection than
+// before, and so may have lost what it held, the fence of a recovery among it:
+// its acknowledgements do not prove any more that the ledger is still this
+// writer's. Nothing completes until a compare-and-set made after this has shown
+// that no recovery had begun: a recovery that begins later fences the bookie as
+// it is now, or the connection breaks again.
+//
+// acked tells that the connection before has brought acknowledgements for this
+// slot. With deferred sync the bookie may have lost those of them that no force
+// has made durable: that ends the ledger (rule 12).
+func (w *Writer) Doubt(s Slot, acked bool) {
+	if w.phase != phaseOpen || w.inMemory || s.Pos < 0 || s.Pos >= len(w.ens) || w.ens[s.Pos].gen != s.Gen {
+		return
+	}
+	if w.deferred && acked && w.next-1 > w.lac {
+		w.stop(fmt.Errorf("connection to %s changed before entries %d to %d were forced: %w",
+			w.ens[s.Pos].bookie, w.lac+1, w.next-1, bk.ErrBookieUnavailable))
+		return
+	}
+	if w.mut.has(MutTrustNewConnections) {
+		return
+	}
+	w.blocked, w.doubt = true, true
+	if !w.picking && w.updating == updateNone {
+		w.resume()
+	}
+}
+
 func (w *Writer) update(kind updateKind, want Metadata) {
+	w.doubt = false
 	w.updating = kind
 	w.want = want
 	w.act(Action{Kind: ActUpdate, Metadata: want})
@@ -258,6 +291,9 @@ func (w *Writer) adopt(ens []bk.BookieID) {
 		changed = append(changed, p)
 	}
 	w.changed = changed
+	if len(changed) > 0 {
+		w.changes++
+	}
 	for e := w.head; e < w.next; e++ {
 		for _, p := range changed {
 			k, ok := CopyAt(w.q, e, p)

@@ -15,6 +15,14 @@ func (w *Writer) Close() {
 	}
 }
 
+// Stop ends the writer because of err: what is pending fails with it, and the
+// ledger is closed at LAC.
+func (w *Writer) Stop(err error) {
+	if w.phase == phaseOpen {
+		w.stop(err)
+	}
+}
+
 // Abort fails what is pending with err and leaves the ledger as it is, for
 // another client to recover.
 func (w *Writer) Abort(err error) {

@@ -20,6 +20,7 @@ const (
 	MutSkipWriteBack                             // rule 36: close without waiting for the write-back
 	MutCompleteOutOfOrder                        // rule 7: a later entry completes those before it
 	MutMovingLAC                                 // rule 36: write-backs name a LAC that rests on write-backs
+	MutTrustNewConnections                       // address reuse: no proof after a reconnect that the ledger is still open
 )
 
 func (m Mutation) has(o Mutation) bool { return m&o != 0 }

@@ -34,6 +34,7 @@ type WriterConfig struct {
 	Quorum       bk.Quorum
 	Metadata     Metadata // as stored; StateOpen, no entry written yet
 	Policy       Policy
+	ChangesMax   int      // ensemble changes before the writer ends; 0 = no limit
 	DeferredSync bool     // rule 12: only forces move LAC
 	Mutation     Mutation // tests only: a seeded bug
 }
@@ -74,6 +75,8 @@ const (
 type Writer struct {
 	q        bk.Quorum
 	policy   Policy
+	max      int // of changes; 0 = no limit
+	changes  int
 	deferred bool
 	inMemory bool // rule 37: ensemble changes are not written, see Recovery
 	mut      Mutation
@@ -103,6 +106,7 @@ type Writer struct {
 	// unsettled: an ActUpdate came back by Conflict and what is stored did not
 	// move, so that write may still be under way and be applied later.
 	unsettled bool
+	doubt     bool // see Doubt; the metadata have not been written since
 
 	failing int // positions with failed set
 	avoid   []bk.BookieID
@@ -133,7 +137,7 @@ func newWriter(cfg WriterConfig, first bk.EntryID) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		q: cfg.Quorum, policy: cfg.Policy, deferred: cfg.DeferredSync, mut: cfg.Mutation,
+		q: cfg.Quorum, policy: cfg.Policy, max: cfg.ChangesMax, deferred: cfg.DeferredSync, mut: cfg.Mutation,
 		meta: cfg.Metadata, ens: make([]position, cfg.Quorum.Ensemble), ring: make([]pending, 16),
 		head: first, next: first, lac: first - 1, nextFirst: Position(cfg.Quorum, first, 0),
 	}
