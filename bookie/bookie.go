@@ -197,7 +197,7 @@ func (b *Bookie) release() error {
 	}
 	for _, s := range b.shards {
 		if b.opened {
-			errs = append(errs, s.flush(true))
+			errs = append(errs, s.flushNow())
 		}
 		errs = append(errs, s.close())
 	}

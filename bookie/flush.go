@@ -21,9 +21,16 @@ func (b *Bookie) Flush() error {
 	defer b.leave()
 	var errs []error
 	for _, s := range b.shards {
-		errs = append(errs, s.flush(true))
+		errs = append(errs, s.flushNow())
 	}
 	return errors.Join(errs...)
+}
+
+// flushNow is a flush that somebody waits for.
+func (s *shard) flushNow() error {
+	s.hurry.Add(1)
+	defer s.hurry.Add(-1)
+	return s.flush(true)
 }
 
 // flushing is what one flush moves. After a failure the next one tries the
@@ -192,7 +199,9 @@ func (s *shard) storeEntries(arena *writecache.Arena, batch *index.Batch, put fu
 		st.Flushed(first, last)
 		return put(st)
 	}
+	pace := pace{s: s, total: arena.Bytes(), next: paceBytes}
 	err := arena.Sorted(func(l bk.LedgerID, e bk.EntryID, body []byte) error {
+		pace.moved(len(body))
 		if l != ledger {
 			if err := finish(); err != nil {
 				return err

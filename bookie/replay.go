@@ -82,7 +82,7 @@ func (b *Bookie) replayAdd(s *shard, l bk.LedgerID, lsn journal.LSN, body []byte
 	}
 	for !s.cache.Put([][]byte{body}) {
 		// The mark stays: what comes after this record is not in the cache yet.
-		if err := s.flush(true); err != nil {
+		if err := s.flushNow(); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -41,6 +42,7 @@ type shard struct {
 	quit    chan struct{}
 	stopped chan struct{} // nil before start
 	full    bool          // of run: too little disk space
+	hurry   atomic.Int32  // callers that wait for a flush
 
 	flushMu   sync.Mutex // one flush at a time; guards what follows
 	retry     *flushing  // of a flush that failed

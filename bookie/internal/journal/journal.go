@@ -324,7 +324,7 @@ func (j *Journal) write(g *group) (int, error) {
 		return 0, &syncError{fmt.Errorf("sync journal file %d: %w", j.header.seq, err)}
 	}
 	j.fileSize = max(j.fileSize, off+int64(len(g.buf)))
-	j.pool.used.Store(off + int64(len(g.buf)))
+	j.pool.progress(off+int64(len(g.buf)), j.fileSize)
 	return len(g.buf), nil
 }
 

@@ -18,8 +18,6 @@ const (
 	firstBytes  = 8 << 20 // size of a file that somebody waits for
 	writeClass  = vfs.DiskWriteCategory("journal")
 	zeroingSize = 256 << 10
-	fillStep    = 256 << 10
-	fillPause   = 25 * time.Millisecond
 
 	retryInterval = time.Second // from one failed try to prepare a file to the next
 )
@@ -55,7 +53,11 @@ type pool struct {
 	bytes  int64
 	noFile func(error) // of Options
 
-	used atomic.Int64 // bytes written to the file in use
+	used   atomic.Int64  // bytes written to the file in use
+	usedOf atomic.Int64  // its size
+	filled atomic.Int64  // bytes of the next file that are written, while its fill waits; else 0
+	target atomic.Int64  // the size it will have
+	poke   chan struct{} // wakes a fill that waits
 
 	want    chan uint64 // seq to prepare
 	quit    chan struct{}
@@ -72,7 +74,7 @@ type pool struct {
 func newPool(o Options) *pool {
 	p := &pool{
 		fs: o.FS, dir: o.Dir, bytes: o.FileBytes, noFile: o.NoFile,
-		want: make(chan uint64, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		want: make(chan uint64, 1), poke: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	p.changed.L = &p.mu
 	return p
@@ -92,6 +94,7 @@ func (p *pool) start(seq uint64) (vfs.File, int64, error) {
 	if first.err != nil {
 		return nil, 0, first.err
 	}
+	p.usedOf.Store(first.size)
 	go p.run()
 	p.want <- seq + 1
 	return first.file, first.size, nil
@@ -107,7 +110,8 @@ func (p *pool) run() {
 	defer close(p.stopped)
 	for seq := range p.want {
 		for failed := false; ; failed = true {
-			r := p.prepare(seq, p.bytes)
+			// Sizes double from the first file on: little is filled for little use.
+			r := p.prepare(seq, min(p.bytes, 2*p.usedOf.Load()))
 			p.put(r)
 			if p.noFile != nil && failed == (r.err == nil) {
 				p.noFile(r.err) // the first failure, or the end of it
@@ -144,6 +148,7 @@ func (p *pool) take(seq uint64) (vfs.File, int64, error) {
 	defer p.mu.Unlock()
 	for p.next == nil && p.err == nil {
 		p.hurry = true
+		p.wakeFill()
 		p.changed.Wait()
 	}
 	p.hurry = false
@@ -152,6 +157,8 @@ func (p *pool) take(seq uint64) (vfs.File, int64, error) {
 	}
 	r := p.next
 	p.next = nil
+	p.used.Store(0)
+	p.usedOf.Store(r.size)
 	p.want <- seq + 1 // has room: run is done with the one before
 	return r.file, r.size, nil
 }
@@ -189,9 +196,10 @@ func (p *pool) prepare(seq uint64, bytes int64) prepared {
 // system moves metadata with a sync as long as it has to allocate, or to mark
 // as written, what it syncs; blocks that were written once are free of that.
 //
-// It goes a step at a time and pauses while it is ahead of the file that is
-// being written and nobody waits: many megabytes at once would hold up the
-// syncs of that file.
+// It goes a step at a time and stays only a little ahead of the file that is
+// being written, unless somebody waits: many megabytes at once would hold up
+// the syncs of that file, and cost a machine with little load its short reserve
+// of disk and processor.
 func (p *pool) fill(f vfs.File, bytes int64) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -204,36 +212,66 @@ func (p *pool) fill(f vfs.File, bytes int64) (int64, error) {
 	if err := f.Preallocate(size, bytes-size); err != nil && !errors.Is(err, vfs.ErrUnsupported) && vfs.IsNoSpaceError(err) {
 		return 0, err // any other failure only costs speed
 	}
+	p.target.Store(bytes)
 	for size < bytes {
 		n := min(bytes-size, zeroingSize)
 		if _, err := f.WriteAt(zeroBlock[:n], size); err != nil {
 			return 0, err
 		}
 		size += n
-		if size%fillStep == 0 && size < bytes {
+		if size < bytes {
 			if _, err := f.SyncTo(size); err != nil {
 				return 0, err
 			}
-			p.pause(size)
+			if !p.awaitUse(size) {
+				break
+			}
 		}
 	}
 	return size, f.Sync()
 }
 
-// pause waits after a step of fill up to filled, unless somebody waits for the
-// file, or soon will.
-func (p *pool) pause(filled int64) {
-	p.mu.Lock()
-	hurry := p.hurry
-	p.mu.Unlock()
-	if hurry || filled < p.used.Load() {
-		return
+// progress notes that bytes of the file in use, whose size is size, are written.
+func (p *pool) progress(bytes, size int64) {
+	p.usedOf.Store(size)
+	p.used.Store(bytes)
+	if p.behind(p.filled.Load()) {
+		p.wakeFill()
 	}
-	t := time.NewTimer(fillPause)
-	defer t.Stop()
+}
+
+func (p *pool) wakeFill() {
 	select {
-	case <-t.C:
-	case <-p.quit:
+	case p.poke <- struct{}{}:
+	default:
+	}
+}
+
+// behind tells that a next file of which filled bytes are written should be
+// filled further: the share of it that is ready has to exceed the share of the
+// file in use that is written by a quarter.
+func (p *pool) behind(filled int64) bool {
+	const kib = 10 // products of bytes would not fit
+	return filled > 0 && 4*(filled>>kib)*(p.usedOf.Load()>>kib) < 5*(p.used.Load()>>kib)*(p.target.Load()>>kib)
+}
+
+// awaitUse waits after a step of fill, up to filled, until the next step is due
+// or somebody waits for the file; false means that the pool ends.
+func (p *pool) awaitUse(filled int64) bool {
+	p.filled.Store(filled)
+	defer p.filled.Store(0)
+	for {
+		p.mu.Lock()
+		hurry := p.hurry
+		p.mu.Unlock()
+		if hurry || p.behind(filled) {
+			return true
+		}
+		select {
+		case <-p.poke:
+		case <-p.quit:
+			return false
+		}
 	}
 }
 
