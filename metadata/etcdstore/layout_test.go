@@ -21,7 +21,7 @@ func TestClusterOnEtcd(t *testing.T) {
 	defer func() { require.NoError(t, st.Close()) }()
 	defer func() { require.NoError(t, other.Close()) }()
 	ctx := t.Context()
-	srv.link.loseAnswer()
+	srv.link.LoseAnswer(1)
 	id, err := layout.Init(ctx, st, "/bk")
 	require.NoError(t, err)
 	_, err = layout.Init(ctx, other, "/bk")
@@ -84,13 +84,13 @@ func TestClusterOnEtcd(t *testing.T) {
 		if n > 30 {
 			continue
 		}
-		srv.link.loseAnswer()
+		srv.link.LoseAnswer(1)
 		got.State, got.LastEntry = layout.StateClosed, 0
 		_, err = a.UpdateLedger(ctx, l, got, v)
 		require.NoError(t, err)
 		_, err = b.UpdateLedger(ctx, l, got, v)
 		require.ErrorIs(t, err, bk.ErrMetadataConflict)
-		srv.link.loseAnswer()
+		srv.link.LoseAnswer(1)
 		require.NoError(t, a.DeleteLedger(ctx, l))
 	}
 	require.Equal(t, 300, n)

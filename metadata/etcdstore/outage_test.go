@@ -59,7 +59,7 @@ func TestR21LostAnswersOnTheWire(t *testing.T) {
 		step := 0
 		lose := func() {
 			if step == n%3 {
-				srv.link.loseAnswer()
+				srv.link.LoseAnswer(1)
 			}
 			step++
 		}
@@ -83,7 +83,7 @@ func TestR21LostAnswersOnTheWire(t *testing.T) {
 		key := fmt.Sprintf("/w%d", n)
 		_, err := other.Txn(ctx, metadata.Create(key, []byte("theirs")))
 		require.NoError(t, err)
-		srv.link.loseAnswer()
+		srv.link.LoseAnswer(1)
 		_, err = metadata.CreateOnce(ctx, st, metadata.Create(key, []byte("mine")), nil)
 		require.ErrorIs(t, err, metadata.ErrExists)
 	}
@@ -95,7 +95,7 @@ func TestStalledServer(t *testing.T) {
 	srv := newServer(t)
 	st := srv.open(t)
 	defer func() { require.NoError(t, st.Close()) }()
-	srv.link.hold()
+	srv.link.Hold()
 	err := ends(t, get(st, "/a"))
 	require.ErrorIs(t, err, metadata.ErrUnavailable)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -110,7 +110,7 @@ func TestStalledServer(t *testing.T) {
 		_, err := st.Session(ctx, metadata.SessionOptions{})
 		return err
 	}), metadata.ErrUnavailable)
-	srv.link.resume()
+	srv.link.Resume()
 	_, err = st.List(t.Context(), "/", metadata.ListOptions{})
 	require.NoError(t, err)
 }
@@ -120,7 +120,7 @@ func TestUnreachableServer(t *testing.T) {
 	srv := newServer(t)
 	st := srv.open(t)
 	defer func() { require.NoError(t, st.Close()) }()
-	srv.link.setCut(true)
+	srv.link.SetCut(true)
 	// The first call may still meet the dying connection.
 	require.Error(t, ends(t, get(st, "/a")))
 	for range 3 {
@@ -128,22 +128,22 @@ func TestUnreachableServer(t *testing.T) {
 		require.ErrorIs(t, err, metadata.ErrUnavailable)
 		require.NotErrorIs(t, err, metadata.ErrUnknownOutcome)
 	}
-	srv.link.setCut(false)
+	srv.link.SetCut(false)
 	require.NoError(t, txn(st, metadata.Create("/a", nil))(t.Context()))
 }
 
 // A call without a deadline of its own ends by RequestTimeout.
 func TestRequestTimeout(t *testing.T) {
 	srv := newServer(t)
-	st, err := Open(t.Context(), Options{Endpoints: []string{srv.link.addr()}, RequestTimeout: deadline})
+	st, err := Open(t.Context(), Options{Endpoints: []string{srv.link.Addr()}, RequestTimeout: deadline})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
-	srv.link.hold()
+	srv.link.Hold()
 	begin := time.Now()
 	require.ErrorIs(t, get(st, "/a")(t.Context()), metadata.ErrUnavailable)
 	require.ErrorIs(t, txn(st, metadata.Create("/a", nil))(t.Context()), metadata.ErrUnknownOutcome)
 	require.Less(t, time.Since(begin), 2*deadline+slack)
-	srv.link.resume()
+	srv.link.Resume()
 }
 
 func TestOpenErrors(t *testing.T) {
@@ -175,7 +175,7 @@ func TestSessionOfACutOffHolder(t *testing.T) {
 	require.NoError(t, txn(st, metadata.Create("/e", nil).WithSession(ses.ID()))(t.Context()))
 	w, err := other.Watch(t.Context(), "/e", metadata.WatchNode)
 	require.NoError(t, err)
-	srv.link.setCut(true)
+	srv.link.SetCut(true)
 	begin := time.Now()
 	select {
 	case <-ses.Done():
@@ -186,7 +186,7 @@ func TestSessionOfACutOffHolder(t *testing.T) {
 	for other.has(t, "/e") {
 		<-w.C()
 	}
-	srv.link.setCut(false)
+	srv.link.SetCut(false)
 	ses, err = st.Session(t.Context(), metadata.SessionOptions{TTL: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, txn(st, metadata.Create("/e", nil).WithSession(ses.ID()))(t.Context()))
@@ -215,8 +215,8 @@ func TestSessionOutlivesShortCuts(t *testing.T) {
 	require.NoError(t, txn(other, metadata.Create("/clock", nil).WithSession(clock.ID()))(t.Context()))
 	clock.Abandon()
 	for other.has(t, "/clock") {
-		srv.link.setCut(true)
-		srv.link.setCut(false)
+		srv.link.SetCut(true)
+		srv.link.SetCut(false)
 		require.Eventually(t, func() bool { // the first try may meet the dying connection
 			return txn(st, metadata.Put("/x", nil).WithSession(ses.ID()))(t.Context()) == nil
 		}, 30*time.Second, time.Millisecond)

@@ -54,7 +54,7 @@ func startServer(t *testing.T, dir, listen string) (e *embed.Etcd, stop func()) 
 // server is a running etcd server, a link to it and a client of its own.
 type server struct {
 	e    *embed.Etcd
-	link *link
+	link *storetest.Link
 	raw  *clientv3.Client
 }
 
@@ -65,11 +65,11 @@ func newServer(t *testing.T) *server {
 	raw, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Clients[0].Addr().String()}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, raw.Close()) })
-	return &server{e: e, raw: raw, link: newLink(t, e.Clients[0].Addr().String())}
+	return &server{e: e, raw: raw, link: storetest.NewLink(t, e.Clients[0].Addr().String())}
 }
 
 // open connects through the link; direct does not.
-func (s *server) open(t *testing.T) *Store { return openAt(t, s.link.addr()) }
+func (s *server) open(t *testing.T) *Store { return openAt(t, s.link.Addr()) }
 
 func (s *server) direct(t *testing.T) *Store { return openAt(t, s.e.Clients[0].Addr().String()) }
 
@@ -118,9 +118,9 @@ func TestStore(t *testing.T) {
 			},
 			Compact: srv.compact,
 			Cut: func(_ *testing.T, during func()) {
-				srv.link.setCut(true)
+				srv.link.SetCut(true)
 				during()
-				srv.link.setCut(false)
+				srv.link.SetCut(false)
 			},
 		}
 	})

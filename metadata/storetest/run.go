@@ -27,6 +27,12 @@ type Env struct {
 	// and the rule then checks the rest.
 	Compact func(t *testing.T)
 	Cut     func(t *testing.T, during func())
+	// Refuses says that this driver takes no such key, though metadata.ValidKey
+	// does; nil: there are none.
+	Refuses func(key string) bool
+	// VersionsRepeat says that a node which is made again starts at the versions
+	// of the one before.
+	VersionsRepeat bool
 }
 
 // wait bounds every wait of the suite. It is only reached by a failure.

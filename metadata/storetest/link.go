@@ -1,4 +1,4 @@
-package etcdstore
+package storetest
 
 import (
 	"net"
@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is a TCP forwarder between clients and a server, that can be cut,
+// Link is a TCP forwarder between clients and a server, that can be cut,
 // stalled, or made to lose one answer.
-type link struct {
+type Link struct {
 	l      net.Listener
 	server string
 	wg     sync.WaitGroup
@@ -18,18 +18,20 @@ type link struct {
 	mu    sync.Mutex // guards what follows
 	conns map[net.Conn]struct{}
 	cut   bool
-	lose  bool          // break the connection instead of passing the next bytes to a client
+	lose  int           // break the connection instead of passing the n-th next bytes to a client; 0 = do not
 	stall chan struct{} // not nil: bytes wait until it is closed
 	ended bool
 }
 
-func newLink(t *testing.T, server string) *link {
+// NewLink starts a forwarder to server (host:port), which ends with the test.
+func NewLink(t *testing.T, server string) *Link {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	k := &link{l: l, server: server, conns: map[net.Conn]struct{}{}}
+	k := &Link{l: l, server: server, conns: map[net.Conn]struct{}{}}
 	k.wg.Go(k.accept)
 	t.Cleanup(func() {
-		k.resume()
+		k.Resume()
 		k.mu.Lock()
 		k.ended = true
 		k.mu.Unlock()
@@ -40,9 +42,10 @@ func newLink(t *testing.T, server string) *link {
 	return k
 }
 
-func (k *link) addr() string { return k.l.Addr().String() }
+// Addr is what clients connect to.
+func (k *Link) Addr() string { return k.l.Addr().String() }
 
-func (k *link) accept() {
+func (k *Link) accept() {
 	for {
 		c, err := k.l.Accept()
 		if err != nil {
@@ -65,16 +68,17 @@ func (k *link) accept() {
 	}
 }
 
-func (k *link) pass(to, from net.Conn, answers bool) {
+func (k *Link) pass(to, from net.Conn, answers bool) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		k.mu.Lock()
-		lost := k.lose && answers && n > 0
-		if lost {
-			k.lose = false
+		lost := false
+		if answers && n > 0 && k.lose > 0 {
+			k.lose--
+			lost = k.lose == 0
 		}
 		stall := k.stall
 		k.mu.Unlock()
@@ -90,7 +94,7 @@ func (k *link) pass(to, from net.Conn, answers bool) {
 	}
 }
 
-func (k *link) breakAll() {
+func (k *Link) breakAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c := range k.conns {
@@ -99,8 +103,8 @@ func (k *link) breakAll() {
 	clear(k.conns)
 }
 
-// setCut breaks all connections and refuses new ones, or ends that.
-func (k *link) setCut(cut bool) {
+// SetCut breaks all connections and refuses new ones, or ends that.
+func (k *Link) SetCut(cut bool) {
 	k.mu.Lock()
 	k.cut = cut
 	k.mu.Unlock()
@@ -109,21 +113,25 @@ func (k *link) setCut(cut bool) {
 	}
 }
 
-// loseAnswer breaks the connection that the next bytes from the server come on.
-func (k *link) loseAnswer() {
+// LoseAnswer breaks the connection that the n-th next bytes from the server
+// come on, 1 for the next. It gives how many were still to come of an earlier
+// call, 0 if that has happened.
+func (k *Link) LoseAnswer(n int) (left int) {
 	k.mu.Lock()
-	k.lose = true
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	left, k.lose = k.lose, n
+	return left
 }
 
-// hold keeps all bytes in both directions until resume.
-func (k *link) hold() {
+// Hold keeps all bytes in both directions until Resume.
+func (k *Link) Hold() {
 	k.mu.Lock()
 	k.stall = make(chan struct{})
 	k.mu.Unlock()
 }
 
-func (k *link) resume() {
+// Resume ends Hold.
+func (k *Link) Resume() {
 	k.mu.Lock()
 	if k.stall != nil {
 		close(k.stall)
