@@ -9,8 +9,10 @@ import (
 	"github.com/loglode/loglode/metadata/layout"
 )
 
-// Connect opens the metadata store at a URI ("etcd://host:2379/ledgers") and
-// makes a client of the cluster there. Close closes the store too.
+// Connect opens the metadata store at a URI ("etcd://host:2379/bk",
+// "zk://host:2181/ledgers") and makes a client of the cluster there. A URI that
+// names a layout ("zk+hierarchical://…") wants the cluster to have it:
+// layout.ErrLayout. Close closes the store too.
 func Connect(ctx context.Context, metadataURI string, opts ...Option) (*Client, error) {
 	var o Options
 	for _, opt := range opts {
@@ -19,11 +21,15 @@ func Connect(ctx context.Context, metadataURI string, opts ...Option) (*Client, 
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	uri, err := dial.ParseURI(metadataURI)
+	if err != nil {
+		return nil, err
+	}
 	store, scope, err := dial.Open(ctx, metadataURI, dial.Options{Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := layout.Open(ctx, store, scope)
+	cluster, err := layout.OpenKind(ctx, store, scope, layout.Kind(uri.Layout))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open cluster %s: %w", metadataURI, err), store.Close())
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/loglode/loglode/metadata"
+	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/metadata/layout"
 	"github.com/loglode/loglode/stream"
 )
@@ -43,6 +45,14 @@ func CreateNamespace(ctx context.Context, uri, clusterURI string, opts ...Option
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
+	var kind layout.Kind
+	if scheme, _, named := strings.Cut(cluster.scheme, "+"); named { // zk+hierarchical://…
+		u, err := dial.ParseURI(clusterURI)
+		if err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+		cluster.scheme, kind = scheme, layout.Kind(u.Layout)
+	}
 	return admin(ctx, uri, opts, func(ctx context.Context, n *Namespace) error {
 		if cluster.scheme != n.at.scheme {
 			return fmt.Errorf("cluster %s has another scheme: %w", cluster, ErrInvalidURI)
@@ -55,7 +65,7 @@ func CreateNamespace(ctx context.Context, uri, clusterURI string, opts ...Option
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cluster, err)
 		}
-		if _, err := layout.Open(ctx, store, cluster.path); err != nil {
+		if _, err := layout.OpenKind(ctx, store, cluster.path, kind); err != nil {
 			if errors.Is(err, metadata.ErrNotFound) {
 				err = ErrNoCluster
 			}

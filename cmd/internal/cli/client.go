@@ -99,13 +99,17 @@ func (a *app) withCluster(ctx context.Context, flag string, fn func(context.Cont
 	if err != nil {
 		return err
 	}
+	u, err := dial.ParseURI(uri)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	store, scope, err := dial.Open(ctx, uri, dial.Options{Logger: a.log})
 	if err != nil {
 		return err
 	}
-	cluster, err := layout.Open(ctx, store, scope)
+	cluster, err := layout.OpenKind(ctx, store, scope, layout.Kind(u.Layout))
 	if err != nil {
 		return closing(fmt.Errorf("cluster %s: %w", uri, err), store.Close)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/loglode/loglode/cmd/internal/daemon"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/dial"
+	"github.com/loglode/loglode/metadata/layout"
 	"github.com/loglode/loglode/namespace"
 	"github.com/loglode/loglode/proxy/client"
 	"github.com/loglode/loglode/stream"
@@ -47,7 +48,7 @@ var exitCodes = []struct {
 	{exitConflict, []error{
 		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,
 		bk.ErrFenced, bk.ErrLedgerExists, bk.ErrMetadataConflict, metadata.ErrExists, metadata.ErrConflict,
-		namespace.ErrNamespaceExists, namespace.ErrNotEmpty, bookie.ErrIdentity, bookie.ErrDirInUse, daemon.ErrDirInUse,
+		namespace.ErrNamespaceExists, namespace.ErrNotEmpty, layout.ErrLayout, bookie.ErrIdentity, bookie.ErrDirInUse, daemon.ErrDirInUse,
 		syscall.EADDRINUSE,
 	}},
 	{exitUnavailable, []error{

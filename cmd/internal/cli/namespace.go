@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/metadata/layout"
 	"github.com/loglode/loglode/namespace"
@@ -14,19 +17,23 @@ func (a *app) initCommand() *cobra.Command {
 	var uri string
 	cmd := &cobra.Command{
 		Use: "init --metadata URI", Short: "Make a new cluster of bookies", Args: cobra.NoArgs,
-		Long: "Make a new, empty cluster of bookies in a metadata store. An existing cluster is\nrefused and left as it is.",
+		Long: `Make a new, empty cluster of bookies in a metadata store: etcd://host:port/path,
+or zk://host:port/path to share it with Java's clients and bookies. A zk URI may
+name the layout of its tree: zk+hierarchical:// (the default),
+zk+longhierarchical://, zk+legacyhierarchical:// or zk+flat://. An existing
+cluster is refused and left as it is: bookies and clients just join it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := dial.ParseURI(uri)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := a.bounded(cmd.Context())
 			defer cancel()
 			store, scope, err := dial.Open(ctx, uri, dial.Options{Logger: a.log})
 			if err != nil {
 				return err
 			}
-			id, err := layout.Init(ctx, store, scope)
-			if err != nil {
-				return closing(err, store.Close)
-			}
-			return closing(a.print(table{Columns: []string{"cluster", "instance"}, Rows: [][]any{{uri, id}}}), store.Close)
+			return closing(a.initCluster(ctx, store, u.WithPath(scope)), store.Close)
 		},
 	}
 	metadataFlag(cmd, &uri)
@@ -34,8 +41,32 @@ func (a *app) initCommand() *cobra.Command {
 	return cmd
 }
 
+func (a *app) initCluster(ctx context.Context, store metadata.Store, u dial.URI) error {
+	kind := layout.Kind(u.Layout)
+	if kind == layout.AnyKind && u.Scheme == dial.SchemeZooKeeper {
+		kind = layout.Hierarchical
+	}
+	id, err := layout.InitKind(ctx, store, u.Path, kind)
+	if errors.Is(err, metadata.ErrExists) {
+		there, openErr := layout.Open(ctx, store, u.Path)
+		if openErr != nil {
+			return fmt.Errorf("%s is in use, but holds no cluster of bookies (%w): choose another path: %w", u, openErr, err)
+		}
+		return fmt.Errorf("%s holds a cluster already, instance %s, layout %s; bookies and clients join it as it is: %w",
+			u, there.InstanceID(), there.Kind(), err)
+	}
+	if err != nil {
+		return err
+	}
+	there, err := layout.Open(ctx, store, u.Path)
+	if err != nil {
+		return err
+	}
+	return a.print(table{Columns: []string{"cluster", "instance", "layout"}, Rows: [][]any{{u.String(), id, string(there.Kind())}}})
+}
+
 func metadataFlag(cmd *cobra.Command, uri *string) {
-	cmd.Flags().StringVar(uri, "metadata", "", "cluster of bookies: `URI` as etcd://host:port/path (default: the one the namespace is bound to)")
+	cmd.Flags().StringVar(uri, "metadata", "", "cluster of bookies: `URI` as etcd://host:port/path or zk://host:port/path (default: the one the namespace is bound to)")
 }
 
 func (a *app) namespaceCommand() *cobra.Command {

@@ -80,9 +80,10 @@ separate devices in production; both flags may be repeated.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.MetadataURI, "metadata", "", "cluster of bookies: `URI` as etcd://host:port/path")
+	f.StringVar(&o.MetadataURI, "metadata", "", "cluster of bookies: `URI` as etcd://host:port/path or zk://host:port/path")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:3181", "`HOST:PORT` to serve on")
-	f.StringVar(&o.ID, "id", "", "bookie `ID`, host:port that clients reach (default: --listen)")
+	f.StringVar(&o.Advertise, "advertise", "", "`HOST:PORT` that clients reach (default: --id if it is one, else --listen)")
+	f.StringVar(&o.ID, "id", "", "bookie `ID` (default: --advertise, else --listen); on etcd it must be host:port")
 	f.StringArrayVar(&o.JournalDirs, "journal", nil, "journal `DIR`; may be repeated")
 	f.StringArrayVar(&o.LedgerDirs, "ledgers", nil, "ledger `DIR`; may be repeated")
 	f.StringVar(&o.Metrics, "metrics", "", "`HOST:PORT` for Prometheus metrics and profiles (default: none)")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -24,7 +23,8 @@ import (
 type BookieOptions struct {
 	MetadataURI string        // its cluster
 	Listen      string        // host:port to serve on
-	ID          string        // "" = Listen
+	Advertise   string        // host:port that clients reach; "" = ID if that is one, else Listen
+	ID          string        // "" = Advertise, or Listen; any name where clients read the address, as on ZooKeeper
 	JournalDirs []string      // at least one
 	LedgerDirs  []string      // at least one
 	LeaseTTL    time.Duration // of its registration; 0 = 5 s
@@ -72,7 +72,7 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 	if o.LeaseTTL == 0 {
 		o.LeaseTTL = bookieLeaseDefault
 	}
-	id, err := bookieID(o)
+	id, info, err := bookieID(o)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,9 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 	}()
 	cluster, err := b.openCluster(ctx, o)
 	if err != nil {
+		return nil, err
+	}
+	if err := cluster.Registrable(id, info); err != nil {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
@@ -107,7 +110,9 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 			b.end(fmt.Errorf("bookie %s: %w", id, err))
 		}
 	})
-	b.reg, err = b.store.Register(ctx, bookie.RegisterOptions{Cluster: cluster, ID: id, TTL: o.LeaseTTL, Logger: o.Logger})
+	b.reg, err = b.store.Register(ctx, bookie.RegisterOptions{
+		Cluster: cluster, ID: id, Info: info, TTL: o.LeaseTTL, Logger: o.Logger,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("register bookie %s: %w", id, err)
 	}
@@ -115,23 +120,39 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 	return b, err
 }
 
-func bookieID(o BookieOptions) (bk.BookieID, error) {
+// bookieID gives who the bookie is and where clients dial it.
+func bookieID(o BookieOptions) (bk.BookieID, layout.ServiceInfo, error) {
+	fail := func(err error) (bk.BookieID, layout.ServiceInfo, error) { return "", layout.ServiceInfo{}, err }
+	addr := o.Advertise
+	if _, err := layout.BookieEndpoint(o.ID); err == nil && addr == "" {
+		addr = o.ID
+	}
+	if addr == "" {
+		addr = o.Listen
+	}
+	endpoint, err := layout.BookieEndpoint(addr)
+	if err != nil {
+		return fail(err)
+	}
+	if ip := net.ParseIP(endpoint.Host); ip != nil && ip.IsUnspecified() {
+		return fail(fmt.Errorf("%w: clients cannot dial %s: advertise an address that they reach", ErrOptions, addr))
+	}
 	text := o.ID
 	if text == "" {
-		text = o.Listen
+		text = addr
 	}
 	id, err := bk.ParseBookieID(text)
 	if err != nil {
-		return "", err
+		return fail(err)
 	}
-	host, port, err := net.SplitHostPort(text)
-	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 || host == "" {
-		return "", fmt.Errorf("bookie id %q: clients dial it, so it must be host:port with a port of its own: %w", text, bk.ErrInvalidBookieID)
-	}
-	return id, nil
+	return id, layout.ServiceInfo{Endpoints: []layout.Endpoint{endpoint}}, nil
 }
 
 func (b *Bookie) openCluster(ctx context.Context, o BookieOptions) (*layout.Cluster, error) {
+	uri, err := dial.ParseURI(o.MetadataURI)
+	if err != nil {
+		return nil, err
+	}
 	store, scope, err := dial.Open(ctx, o.MetadataURI, dial.Options{Logger: o.Logger})
 	if err != nil {
 		return nil, err
@@ -139,7 +160,7 @@ func (b *Bookie) openCluster(ctx context.Context, o BookieOptions) (*layout.Clus
 	b.meta = store
 	ctx, cancel := context.WithTimeout(ctx, metadataWait)
 	defer cancel()
-	cluster, err := layout.Open(ctx, store, scope)
+	cluster, err := layout.OpenKind(ctx, store, scope, layout.Kind(uri.Layout))
 	if errors.Is(err, metadata.ErrNotFound) {
 		return nil, fmt.Errorf("no cluster of bookies at %s; make one with `loglode init --metadata %s`: %w", o.MetadataURI, o.MetadataURI, err)
 	}
