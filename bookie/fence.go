@@ -14,7 +14,7 @@ import (
 // Fence refuses ordinary adds to a ledger from now on, for ever. It is durable
 // once StatusOK is returned, and each add that was acknowledged before can be
 // read. An unknown ledger is created, fenced. Other statuses:
-// StatusUnauthorized (wrong or empty key), StatusIO (also when ctx ended: the
+// StatusUnauthorized (wrong key, or nil: none), StatusIO (also when ctx ended: the
 // ledger may be fenced all the same), StatusBadRequest (negative id).
 func (b *Bookie) Fence(ctx context.Context, l bk.LedgerID, masterKey []byte) bk.Status {
 	if !b.enter() {
@@ -24,7 +24,7 @@ func (b *Bookie) Fence(ctx context.Context, l bk.LedgerID, masterKey []byte) bk.
 	if l < 0 {
 		return bk.StatusBadRequest
 	}
-	if len(masterKey) == 0 {
+	if masterKey == nil {
 		return bk.StatusUnauthorized
 	}
 	s, j := b.shardOf(l), b.journalOf(l)

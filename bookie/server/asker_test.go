@@ -120,7 +120,11 @@ func (a *asker) found2(frame []byte, e bk.EntryID) found {
 	a.t.Helper()
 	answer := a.askV2(frame)
 	require.Equal(a.t, e, answer.Entry, "the answer's id is that of the request")
-	return found{status: answer.Status, entry: answer.Entry, body: answer.Body}
+	f := found{status: answer.Status, entry: answer.Entry}
+	if len(answer.Body) > 0 {
+		f.body = answer.Body
+	}
+	return f
 }
 
 func (a *asker) found3(m *bkpb.Request) found {

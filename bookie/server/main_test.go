@@ -64,6 +64,15 @@ func serve(t testing.TB, n *bookietest.Network, store server.Store, o server.Opt
 	return srv
 }
 
+// serveInstead puts another store behind a new server.
+func (r *rig) serveInstead(store server.Store) {
+	r.t.Helper()
+	require.NoError(r.t, r.srv.Close())
+	r.net = bookietest.NewNetwork()
+	r.srv = serve(r.t, r.net, store, server.Options{})
+	r.t.Cleanup(func() { require.NoError(r.t, r.srv.Close()) })
+}
+
 // client is one raw connection.
 type client struct {
 	t  testing.TB

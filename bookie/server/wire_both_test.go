@@ -105,9 +105,7 @@ func (fenceless) Fence(context.Context, bk.LedgerID, []byte) bk.Status { return 
 // EIO if the fence could not be written; the read is not made then.
 func TestWire5_FenceThatIsNotWritten(t *testing.T) {
 	r := newRig(t, server.Options{})
-	require.NoError(t, r.srv.Close())
-	r.srv = serve(t, r.net, fenceless{r.b}, server.Options{})
-	defer func() { require.NoError(t, r.srv.Close()) }()
+	r.serveInstead(fenceless{r.b})
 	for _, isV3 := range []bool{false, true} {
 		a := &asker{client: r.dial(), isV3: isV3}
 		require.Equal(t, bk.StatusOK, a.add(addOf{ledger: 1}))

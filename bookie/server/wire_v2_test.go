@@ -290,10 +290,8 @@ func TestWire3_ReturnCodes(t *testing.T) {
 	}
 	store := &statusStore{}
 	r := newRig(t, server.Options{})
-	require.NoError(t, r.srv.Close())
 	store.Store = r.b
-	r.srv = serve(t, r.net, store, server.Options{})
-	defer func() { require.NoError(t, r.srv.Close()) }()
+	r.serveInstead(store)
 	c := r.dial()
 	a := &asker{client: c, isV3: true}
 	for s, code := range v2 {
