@@ -3,13 +3,11 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/quorum"
-	"github.com/loglode/loglode/ledger/placement"
 )
 
 // act carries out what the core asks for, until it asks for no more. The caller
@@ -42,11 +40,7 @@ func (w *Writer) carryOut(a *quorum.Action) {
 		}
 		w.popFailed(a.Last, a.Err)
 	case quorum.ActPick:
-		pick := pickRequest{
-			ensemble:  append([]bk.BookieID(nil), a.Change.Ensemble...),
-			positions: append([]int(nil), a.Change.Failed...),
-			failed:    append([]bk.BookieID(nil), a.Change.Avoid...),
-		}
+		pick := newPickRequest(w.q, w.placement, a, false)
 		w.changeOf = pick.ensemble
 		w.spawn(func() { w.pick(pick) })
 	case quorum.ActUpdate:
@@ -115,12 +109,6 @@ func (w *Writer) finish(err error) {
 	}
 }
 
-type pickRequest struct {
-	ensemble  []bk.BookieID
-	positions []int
-	failed    []bk.BookieID
-}
-
 // pick finds substitutes for failed bookies (rule 15).
 func (w *Writer) pick(r pickRequest) {
 	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
@@ -139,33 +127,6 @@ func (w *Writer) pick(r pickRequest) {
 	}
 	w.act()
 	w.settle()
-}
-
-// substitutes chooses a bookie for each failed position, or for as many as it
-// can.
-func (c *Client) substitutes(ctx context.Context, r pickRequest) ([]quorum.Pick, error) {
-	bookies, err := c.cluster.Bookies(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list bookies: %w", err)
-	}
-	c.mu.Lock()
-	positions := r.positions
-	ensemble, err := placement.Replace(c.rng, r.ensemble, positions, bookies.Writable, r.failed, c.avoid)
-	var short *placement.NotEnoughError
-	if errors.As(err, &short) && short.Have > 0 {
-		// Some are better than none: the core asks again for the others.
-		positions = positions[:short.Have]
-		ensemble, err = placement.Replace(c.rng, r.ensemble, positions, bookies.Writable, r.failed, c.avoid)
-	}
-	c.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	var picks []quorum.Pick
-	for _, p := range positions {
-		picks = append(picks, quorum.Pick{Pos: p, Bookie: ensemble[p]})
-	}
-	return picks, nil
 }
 
 // update writes the metadata that the core wants. At most one runs at a time:

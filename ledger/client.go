@@ -40,6 +40,7 @@ type Client struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	waiters sync.Pool // *waiter
+	places  places
 	hedges  hedges
 
 	mu       sync.Mutex // guards all below

@@ -13,7 +13,6 @@ import (
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/quorum"
-	"github.com/loglode/loglode/ledger/placement"
 	"github.com/loglode/loglode/metadata/layout"
 )
 
@@ -47,7 +46,11 @@ func (c *Client) create(ctx context.Context, q bk.Quorum, opts []CreateOption) (
 	if err != nil {
 		return nil, err
 	}
-	ensemble, err := c.chooseEnsemble(ctx, q.Ensemble)
+	policy, err := c.placementOf(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	ensemble, err := c.chooseEnsemble(ctx, q, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +69,7 @@ func (c *Client) create(ctx context.Context, q bk.Quorum, opts []CreateOption) (
 	if err != nil {
 		return nil, fmt.Errorf("ledger %d: %w", stored.id, err)
 	}
+	w.placement = policy
 	return w, nil
 }
 
@@ -84,16 +88,6 @@ func (c *Client) epochs(ids []bk.BookieID) []uint64 {
 		out[i] = c.pool.Bookie(id).Epoch()
 	}
 	return out
-}
-
-func (c *Client) chooseEnsemble(ctx context.Context, n int) ([]bk.BookieID, error) {
-	bookies, err := c.cluster.Bookies(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list bookies: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return placement.Choose(c.rng, n, bookies.Writable, c.avoid)
 }
 
 // storeNew writes the metadata of a new ledger, under a new id if id is

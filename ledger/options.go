@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/ledger/placement"
 )
 
 // Options of a Client. The zero value of each field is its default.
@@ -72,6 +73,9 @@ type Options struct {
 	// LongPollTimeout is how long a bookie may hold a LAC wait. Default 10 s.
 	LongPollTimeout time.Duration
 
+	// Placement says which bookies ledgers are on. Default: spread over zones
+	// and racks as far as those are known.
+	Placement Placement
 	// Seed makes the choice of bookies repeatable. 0 = a random seed.
 	Seed uint64
 
@@ -123,6 +127,9 @@ func (o *Options) Validate() error {
 		if d.v < 0 {
 			errs = append(errs, fmt.Errorf("%s %v is negative", d.name, d.v))
 		}
+	}
+	if err := o.Placement.Policy.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("Placement: %w", err))
 	}
 	if o.LACDelay > lacDelayMax {
 		errs = append(errs, fmt.Errorf("LACDelay %v is over %v", o.LACDelay, lacDelayMax))
@@ -190,6 +197,7 @@ type createConfig struct {
 	custom       map[string][]byte
 	id           bk.LedgerID
 	deferredSync bool
+	placement    *placement.Policy // nil: Options.Placement
 }
 
 // CreateOption changes how Create makes a ledger.

@@ -11,6 +11,7 @@ import (
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/conn"
 	"github.com/loglode/loglode/ledger/internal/quorum"
+	"github.com/loglode/loglode/ledger/placement"
 )
 
 // recovery drives quorum.Recovery: it fences a ledger's bookies, finds the end
@@ -26,6 +27,8 @@ type recovery struct {
 	digester *bk.Digester
 	key      [bk.MasterKeySize]byte
 	core     *quorum.Recovery
+	quorum   bk.Quorum
+	policy   placement.Policy
 	stored   *storedMetadata
 	in       *inbox
 	events   chan func() // outcomes of picks and metadata writes; one at a time is out
@@ -48,6 +51,7 @@ func (c *Client) recover(ctx context.Context, stored *storedMetadata, d *bk.Dige
 	}
 	r := &recovery{
 		c: c, id: stored.id, digester: d, key: bk.MasterKey(password), core: core, stored: stored,
+		quorum: stored.meta.Quorum, policy: c.policyOf(stored.meta),
 		in: newInbox(), events: make(chan func(), 2), bodies: map[bk.EntryID][]byte{},
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -139,11 +143,7 @@ func (r *recovery) carryOut(ctx context.Context, a *quorum.Action, spawn func(fu
 			Op: conn.OpRecoveryAdd, Entry: a.Entry, Payload: r.bodies[a.Entry], Timeout: r.c.opts.AddTimeout,
 		})
 	case quorum.ActPick:
-		req := pickRequest{
-			ensemble:  append([]bk.BookieID(nil), a.Change.Ensemble...),
-			positions: append([]int(nil), a.Change.Failed...),
-			failed:    append([]bk.BookieID(nil), a.Change.Avoid...),
-		}
+		req := newPickRequest(r.quorum, r.policy, a, true)
 		spawn(func() func() { return r.pick(ctx, req) })
 	case quorum.ActUpdate:
 		want := a.Metadata

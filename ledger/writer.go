@@ -9,6 +9,7 @@ import (
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/conn"
 	"github.com/loglode/loglode/ledger/internal/quorum"
+	"github.com/loglode/loglode/ledger/placement"
 )
 
 // Writer appends to one ledger. Any number of goroutines may use it; entries
@@ -55,6 +56,7 @@ type Writer struct {
 	closing   bool // Close was called
 	forces    map[uint32]chan error
 	advanced  *AdvancedWriter // nil: ids are given here
+	placement placement.Policy
 
 	stored    storedMetadata // while an update is in flight: the updater's
 	changeOf  []bk.BookieID  // ensemble before the change in flight
