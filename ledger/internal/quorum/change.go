@@ -127,9 +127,10 @@ func (w *Writer) NoBookies(err error) {
 // resume lets completions go on with the ensemble as it is. A change whose
 // outcome was not known must not be applied behind their back, for it names
 // other bookies for these entries: then the metadata are first written once
-// more as they are, which voids every earlier compare-and-set (rule 48).
+// more as they are, which voids every earlier compare-and-set (rule 48). So they
+// are while a connection is in doubt.
 func (w *Writer) resume() {
-	if w.unsettled {
+	if w.unsettled || w.doubt {
 		w.update(updateChange, w.meta)
 		return
 	}
