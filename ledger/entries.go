@@ -23,25 +23,32 @@ const (
 // last is empty. The payload of an entry is valid until the next step of the
 // iteration.
 func (r *Reader) Entries(ctx context.Context, first, last bk.EntryID) iter.Seq2[bk.Entry, error] {
+	return r.entries(ctx, first, last, r.readable)
+}
+
+// EntriesUnconfirmed gives the entries first to last, both included, in order,
+// confirmed or not, see ReadUnconfirmed. It fails with bk.ErrNoSuchEntry at the
+// first one that none of its bookies has.
+func (r *Reader) EntriesUnconfirmed(ctx context.Context, first, last bk.EntryID) iter.Seq2[bk.Entry, error] {
+	return r.entries(ctx, first, last, r.conceivable)
+}
+
+func (r *Reader) entries(
+	ctx context.Context, first, last bk.EntryID, may func(bk.EntryID) error,
+) iter.Seq2[bk.Entry, error] {
 	return func(yield func(bk.Entry, error) bool) {
 		if first > last {
 			return
 		}
-		if first < 0 {
-			yield(bk.Entry{}, pastEnd(r.id, first, r.LAC()))
-			return
-		}
-		if err := r.readable(last); err != nil {
-			yield(bk.Entry{}, err)
-			return
+		for _, e := range [2]bk.EntryID{first, last} {
+			if err := may(e); err != nil {
+				yield(bk.Entry{}, err)
+				return
+			}
 		}
 		ra := &readAhead{r: r, in: newInbox(), next: first, last: last, perBatch: batchCountFirst}
 		defer ra.end()
-		for {
-			f := ra.head()
-			if f == nil {
-				return
-			}
+		for f := ra.head(); f != nil; f = ra.head() {
 			if err := f.finish(ctx); err != nil {
 				yield(bk.Entry{}, fmt.Errorf("read ledger %d entry %d: %w", r.id, f.next, err))
 				return
@@ -76,7 +83,7 @@ type readAhead struct {
 
 // head fills the window and gives the oldest fetch; nil at the end.
 func (ra *readAhead) head() *fetch {
-	batches := ra.r.q.Ensemble == ra.r.q.Write // rule 45
+	batches := ra.batches()
 	window := int(max(1, ra.r.c.opts.ReadAheadBytes/batchBytesMax))
 	if !batches {
 		window = int(min(max(1, ra.r.c.opts.ReadAheadBytes/max(1, ra.largest)), singlesMax))
@@ -103,6 +110,21 @@ func (ra *readAhead) head() *fetch {
 		return nil
 	}
 	return ra.flight[0]
+}
+
+// batches reports whether to read in batches: every bookie of the ensemble has
+// every entry, and one of them at least knows how (rule 45).
+func (ra *readAhead) batches() bool {
+	if ra.r.q.Ensemble != ra.r.q.Write {
+		return false
+	}
+	ensemble, _ := ra.r.segmentOf(min(ra.next, ra.last))
+	for _, b := range ensemble {
+		if ra.r.c.pool.Bookie(b).BatchReads() {
+			return true
+		}
+	}
+	return false
 }
 
 func (ra *readAhead) fresh() *fetch {

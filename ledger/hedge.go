@@ -115,6 +115,9 @@ func (f *fetch) arrange() (tail time.Duration) {
 	worst := conn.RankNear
 	for i, p := range f.order {
 		r := f.bookies[p].Rank(batch, best)
+		if batch && !f.bookies[p].BatchReads() {
+			r = max(r, conn.RankFar) // a run of plain reads is slow
+		}
 		worst = max(worst, r)
 		j := i
 		for ; j > 0 && ranks[j-1] > r; j-- { // equals keep their order

@@ -51,6 +51,9 @@ func openDigester(m *layout.LedgerMetadata, cfg openConfig) (*bk.Digester, []byt
 	typ, password := m.Digest, m.Password
 	if !m.HasPassword {
 		typ, password = bk.DigestCRC32, cfg.password
+		if cfg.digest != 0 {
+			typ = cfg.digest
+		}
 	} else if cfg.hasPassword && !bytes.Equal(cfg.password, m.Password) {
 		return nil, nil, bk.ErrUnauthorized
 	}

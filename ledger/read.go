@@ -19,6 +19,26 @@ func (r *Reader) Read(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
 	if err := r.readable(e); err != nil {
 		return bk.Entry{}, err
 	}
+	return r.read(ctx, e)
+}
+
+// ReadUnconfirmed gives one entry whatever the LAC says of it (rule 28). One
+// that is not confirmed may vanish: a recovery drops it unless it finds it at
+// enough bookies, and others never see it then. It may also be there without its
+// writer having been told so. Past the end of a closed ledger it fails with
+// bk.ErrReadPastLAC; with bk.ErrNoSuchEntry when no replica has the entry now.
+func (r *Reader) ReadUnconfirmed(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
+	if err := r.conceivable(e); err != nil {
+		return bk.Entry{}, err
+	}
+	ent, err := r.read(ctx, e)
+	if err == nil {
+		r.raise(ent.LAC, 0) // this much is confirmed
+	}
+	return ent, err
+}
+
+func (r *Reader) read(ctx context.Context, e bk.EntryID) (bk.Entry, error) {
 	f := newFetch(r, newInbox())
 	f.start(e, e, true)
 	if err := f.finish(ctx); err != nil {
@@ -36,6 +56,16 @@ func (r *Reader) readable(e bk.EntryID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.lac.Readable(e) {
+		return pastEnd(r.id, e, r.lac.LAC())
+	}
+	return nil
+}
+
+// conceivable refuses an entry that is not in the ledger whatever a bookie says.
+func (r *Reader) conceivable(e bk.EntryID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e < 0 || r.lac.Closed() && !r.lac.Readable(e) {
 		return pastEnd(r.id, e, r.lac.LAC())
 	}
 	return nil

@@ -42,6 +42,28 @@ func (r *Reader) WaitLAC(ctx context.Context, after bk.EntryID) (bk.EntryID, err
 	return r.LAC(), nil
 }
 
+// ReadLAC asks the bookies for the LAC, without waiting for it to move, and gives
+// it. That of a closed ledger is known.
+func (r *Reader) ReadLAC(ctx context.Context) (bk.EntryID, error) {
+	for again := false; ; again = true {
+		r.mu.Lock()
+		lac, closed, meta := r.lac.LAC(), r.lac.Closed(), r.meta
+		r.mu.Unlock()
+		if closed {
+			return lac, nil
+		}
+		a, err := r.c.readLAC(ctx, &storedMetadata{cluster: r.c.cluster, id: r.id, meta: meta}, r.digester)
+		if err == nil {
+			r.raise(a.LAC, a.Length)
+			return r.LAC(), nil
+		}
+		if again || ctx.Err() != nil {
+			return bk.InvalidEntryID, fmt.Errorf("read LAC of ledger %d: %w", r.id, err)
+		}
+		r.refreshOlder(ctx, 0) // it may be closed, or at other bookies
+	}
+}
+
 // ReadNext waits until entry after+1 is confirmed and gives it; in the usual
 // case it comes with the answer to the wait. Its payload is the caller's. It
 // fails with bk.ErrLedgerClosed when the ledger is closed at or before after,
@@ -119,6 +141,7 @@ func (r *Reader) poll(
 	r.mu.Lock()
 	ensemble, first := r.core.Last().Ensemble, r.pollAt
 	r.mu.Unlock()
+	first = r.c.firstGood(ensemble, first)
 	p := poller{
 		r: r, in: in, ensemble: ensemble, first: first, after: after, pace: pace,
 		asked: make([]time.Time, len(ensemble)), next: time.NewTimer(0),
@@ -149,6 +172,18 @@ func (r *Reader) poll(
 			return nil, false, bk.ErrClosed
 		}
 	}
+}
+
+// firstGood gives the first position from pos on whose bookie has not failed
+// lately; pos if all have.
+func (c *Client) firstGood(ensemble []bk.BookieID, pos int) int {
+	for i := range ensemble {
+		p := (pos + i) % len(ensemble)
+		if c.pool.Bookie(ensemble[p]).Rank(false, 0) < conn.RankSlow {
+			return p
+		}
+	}
+	return pos
 }
 
 // poller is one long poll over the ensemble.
@@ -195,6 +230,9 @@ func (p *poller) answer(c *conn.Call) bool {
 		} else {
 			a.Entry = ent.ID
 		}
+	}
+	if quorum.Classify(err) == quorum.Unknown {
+		c.Bookie.NoteBadCopy()
 	}
 	if err == nil {
 		p.r.raise(max(c.MaxLAC, a.Entry), ent.Length)

@@ -27,6 +27,7 @@ type Verdict struct {
 	kind   verdictKind
 	status bk.Status
 	until  <-chan struct{}
+	forge  *func(frame []byte) []byte
 }
 
 type verdictKind uint8
@@ -39,6 +40,7 @@ const (
 	corrupt
 	hold
 	lose
+	forged
 )
 
 // Pass serves the request.
@@ -61,6 +63,17 @@ func Corrupt() Verdict { return Verdict{kind: corrupt} }
 
 // Hold serves the request and answers once until is closed.
 func Hold(until <-chan struct{}) Verdict { return Verdict{kind: hold, until: until} }
+
+// Late serves the request and answers after d.
+func Late(d time.Duration) Verdict {
+	until := make(chan struct{})
+	time.AfterFunc(d, func() { close(until) })
+	return Hold(until)
+}
+
+// Forge serves the request and answers with what lie makes of the answer's frame,
+// its length included; lie may keep and change the frame.
+func Forge(lie func(frame []byte) []byte) Verdict { return Verdict{kind: forged, forge: &lie} }
 
 // Bookie is one fake bookie. Its store outlives its connections.
 type Bookie struct {

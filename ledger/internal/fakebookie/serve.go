@@ -76,6 +76,8 @@ func (s *session) answer(v Verdict, effect func(refused bk.Status, corrupt bool)
 		s.write(effect(bk.StatusOK, true))
 	case lose:
 		effect(bk.StatusOK, false)
+	case forged:
+		s.write((*v.forge)(effect(bk.StatusOK, false)))
 	case hold:
 		frame := effect(bk.StatusOK, false)
 		s.wg.Add(1)
