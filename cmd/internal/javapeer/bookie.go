@@ -122,35 +122,40 @@ func answers(ctx context.Context, addr string) error {
 
 // askInfo is one GET_BOOKIE_INFO and its answer.
 func askInfo(c net.Conn) error {
-	frame, err := wire.AppendV3(nil, &bkpb.Request{
+	answer, err := Ask(c, &bkpb.Request{
 		Header:               wire.V3Header(wire.OpGetBookieInfo, 1, 0),
 		GetBookieInfoRequest: &bkpb.GetBookieInfoRequest{Requested: proto.Int64(0)},
 	})
 	if err != nil {
 		return err
 	}
+	if s := answer.GetStatus(); s != bkpb.StatusCode_EOK {
+		return fmt.Errorf("bookie answers %v", s)
+	}
+	return nil
+}
+
+// Ask sends one request of version 3 on a connection on which nothing else is
+// going on, and gives its answer.
+func Ask(c net.Conn, request *bkpb.Request) (*bkpb.Response, error) {
+	frame, err := wire.AppendV3(nil, request)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := c.Write(frame); err != nil {
-		return err
+		return nil, err
 	}
 	in := wire.NewFrameReader(c)
 	for {
 		if err := in.Fill(); err != nil {
-			return err
+			return nil, err
 		}
 		payload, err := in.Next()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if payload == nil {
-			continue
+		if payload != nil {
+			return wire.DecodeResponseV3(payload)
 		}
-		answer, err := wire.DecodeResponseV3(payload)
-		if err != nil {
-			return err
-		}
-		if s := answer.GetStatus(); s != bkpb.StatusCode_EOK {
-			return fmt.Errorf("bookie answers %v", s)
-		}
-		return nil
 	}
 }
