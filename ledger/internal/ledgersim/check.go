@@ -1,7 +1,6 @@
 package ledgersim
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/loglode/loglode/bookie/bk"
@@ -62,7 +61,7 @@ func checkSegments(old, m quorum.Metadata, who string) error {
 // checkClose checks that a close keeps every acknowledged entry, and names an
 // ensemble for every entry that holds an ack quorum of good copies.
 func (s *sim) checkClose(l *ledger, m quorum.Metadata, who string) {
-	if m.LastEntry < l.acked {
+	if m.LastEntry < l.acked && !l.tainted {
 		s.violate("I1", "%s closes L%d at %d, entry %d was acknowledged", who, l.n, m.LastEntry, l.acked)
 		return
 	}
@@ -78,7 +77,7 @@ func (s *sim) checkClose(l *ledger, m quorum.Metadata, who string) {
 		s.violate("rule 38", "%s closes L%d at %d with length %d, want %d", who, l.n, m.LastEntry, m.Length, want)
 		return
 	}
-	if m.LastEntry < l.readerLAC {
+	if m.LastEntry < l.readerLAC && !l.tainted {
 		s.violate("I4", "%s closes L%d at %d, a reader was at %d", who, l.n, m.LastEntry, l.readerLAC)
 		return
 	}
@@ -90,70 +89,48 @@ func (s *sim) checkClose(l *ledger, m quorum.Metadata, who string) {
 	}
 }
 
-// copies counts the good copies of e on the disks that m names.
+// copies counts the good copies of e on the disks that m names, with those on
+// disks that were lost since.
 func (s *sim) copies(l *ledger, m quorum.Metadata, e bk.EntryID) int {
-	seg := m.Segments[m.SegmentOf(e)]
+	seg := &m.Segments[m.SegmentOf(e)]
+	p := int(uint64(e) % uint64(s.q.Ensemble))
 	n := 0
-	for k := range s.q.Write {
-		b := s.bookie(seg.Ensemble[quorum.Position(s.q, e, k)])
-		c, ok := b.onDisk(l.n).get(e)
-		if ok && c.payload == l.pushed[e].payload && c.length == l.pushed[e].length {
+	for range s.q.Write {
+		b := s.bookie(seg.Ensemble[p])
+		if s.good(l, e, &b.disk) || s.lost > 0 && s.good(l, e, &b.lost) {
 			n++
+		}
+		if p++; p == s.q.Ensemble {
+			p = 0
 		}
 	}
 	return n
 }
 
-// checkAck checks an entry that a writer reports as added.
-func (s *sim) checkAck(l *ledger, e bk.EntryID, who string) {
-	s.stats.Acked++
-	s.tracef("%s acknowledges %d of L%d", who, e, l.n)
-	if e != l.acked+1 {
-		s.violate("I5", "%s acknowledges entry %d of L%d after %d", who, e, l.n, l.acked)
-		return
-	}
-	l.acked = e
-	if n := s.copies(l, l.meta, e); n < s.q.Ack {
-		s.violate("I6", "%s acknowledges entry %d of L%d, %d good copies are where %s says", who, e, l.n, n, metaString(l.meta))
-	}
-	if l.meta.State == quorum.StateClosed && l.meta.LastEntry < e {
-		s.violate("I3", "%s acknowledges entry %d of L%d, which is closed at %d", who, e, l.n, l.meta.LastEntry)
-	}
-	if l.fencedAt >= 0 && l.pushed[e].at > l.fencedAt {
-		s.violate("I3", "%s acknowledges entry %d of L%d, pushed at %d after the fence at %d", who, e, l.n, l.pushed[e].at, l.fencedAt)
-	}
+func (s *sim) good(l *ledger, e bk.EntryID, on *shelf) bool {
+	c, ok := on.of(l.n).get(e)
+	return ok && c.payload == l.pushed[e].payload && c.length == l.pushed[e].length
 }
 
-// noteReading notes that a recovery reads entries: it has fenced every write
-// set, so nothing pushed from now on may be acknowledged.
-func (s *sim) noteReading(l *ledger, a quorum.Action) {
-	if l.fencedAt < 0 && l.meta.State == quorum.StateInRecovery {
-		s.tracef("L%d is fenced", l.n)
-		l.fencedAt = s.now
+// checkCalm checks, when faults are over and all that was under way had its
+// time, that every writer and recovery got where it wanted to be (I7).
+func (s *sim) checkCalm() {
+	for _, w := range s.writers {
+		switch {
+		case s.broken != nil:
+			return
+		case w.c.dead || w.finished:
+		case w.core.Err() != nil:
+			s.violate("I7", "%s does not end with L%d in the calm: %v", w.c.name, w.l.n, w.core.Err())
+		case w.core.Pending() > 0:
+			s.violate("I7", "%s waits for entry %d of L%d in the calm", w.c.name, w.core.Completed()+1, w.l.n)
+		}
 	}
-}
-
-// checkWriterEnd checks what a writer believes at its end.
-func (s *sim) checkWriterEnd(l *ledger, core *quorum.Writer, err error) {
-	if err != nil {
-		return
+	for _, r := range s.recoverers {
+		if done, _ := r.core.Finished(); !done && !r.c.dead {
+			s.violate("I7", "%s does not end with its recovery of L%d in the calm", r.c.name, r.l.n)
+		}
 	}
-	if l.meta.State != quorum.StateClosed || l.meta.LastEntry != core.LAC() || l.meta.Length != core.ConfirmedLength() {
-		s.violate("I2", "a writer closed L%d at %d with %d bytes, stored is %s", l.n, core.LAC(), core.ConfirmedLength(), metaString(l.meta))
-	}
-}
-
-// checkRead checks an entry that a reader delivers.
-func (s *sim) checkRead(l *ledger, e bk.EntryID, c copyOf) {
-	s.stats.Read++
-	if int(e) >= len(l.pushed) || c.payload != l.pushed[e].payload {
-		s.violate("I2", "a reader got entry %d of L%d that was never pushed", e, l.n)
-		return
-	}
-	if l.meta.State == quorum.StateClosed && e > l.meta.LastEntry {
-		s.violate("I4", "a reader got entry %d of L%d, closed at %d", e, l.n, l.meta.LastEntry)
-	}
-	l.readerLAC = max(l.readerLAC, e)
 }
 
 // checkEnd checks the world after peace: every ledger was recovered, and all
@@ -163,12 +140,17 @@ func (s *sim) checkEnd() {
 		if s.broken != nil {
 			return
 		}
+		if l.deleted {
+			continue
+		}
 		m := l.meta
 		if m.State != quorum.StateClosed {
-			s.violate("I7", "L%d is %s in peace", l.n, metaString(m))
-			return
+			if !l.tainted {
+				s.violate("I7", "L%d is %s in peace", l.n, metaString(m))
+			}
+			continue
 		}
-		if m.LastEntry < l.acked || m.LastEntry < l.readerLAC {
+		if (m.LastEntry < l.acked || m.LastEntry < l.readerLAC) && !l.tainted {
 			s.violate("I1", "L%d is closed at %d; acknowledged %d, read %d", l.n, m.LastEntry, l.acked, l.readerLAC)
 			return
 		}
@@ -195,10 +177,14 @@ func (s *sim) checkReadable(l *ledger) {
 		r.Start(s.q, e, nil)
 		verdict := quorum.ReadPending
 		for pos, ok := r.Next(); ok; pos, ok = r.Next() {
-			_, has := s.bookie(seg.Ensemble[pos]).onDisk(l.n).get(e)
-			if has {
+			b := s.bookie(seg.Ensemble[pos])
+			_, has := b.disk.of(l.n).get(e)
+			switch {
+			case b.gone:
+				verdict = r.Answer(pos, bk.ErrBookieUnavailable)
+			case has:
 				verdict = r.Answer(pos, nil)
-			} else {
+			default:
 				verdict = r.Answer(pos, bk.ErrNoSuchEntry)
 			}
 		}
@@ -207,51 +193,4 @@ func (s *sim) checkReadable(l *ledger) {
 			return
 		}
 	}
-}
-
-// swapBookie is re-replication: it copies one position of an older segment to
-// another bookie and swaps it in (rule 49).
-func (s *sim) swapBookie() {
-	if len(s.ledgers) == 0 {
-		return
-	}
-	l := pick(s, s.ledgers)
-	if len(l.meta.Segments) < 2 {
-		return
-	}
-	i, p := s.rng.IntN(len(l.meta.Segments)-1), s.rng.IntN(s.q.Ensemble)
-	to, ok := s.choose(1, l.meta.Segments[i].Ensemble)
-	if !ok {
-		return
-	}
-	for e := l.meta.Segments[i].First; e < l.meta.Segments[i+1].First; e++ {
-		if _, in := quorum.CopyAt(s.q, e, p); !in {
-			continue
-		}
-		c, err := s.goodCopy(l, i, e)
-		if err != nil {
-			return
-		}
-		b := s.bookie(to[0])
-		b.of(l.n).put(e, c)
-		b.onDisk(l.n).put(e, c)
-	}
-	m := l.meta
-	m.Segments = append([]quorum.Segment(nil), m.Segments...)
-	ens := append([]bk.BookieID(nil), m.Segments[i].Ensemble...)
-	ens[p] = to[0]
-	m.Segments[i].Ensemble = ens
-	s.cas(l, l.version, m, swapper)
-}
-
-var errNoCopy = errors.New("no copy")
-
-func (s *sim) goodCopy(l *ledger, seg int, e bk.EntryID) (copyOf, error) {
-	for k := range s.q.Write {
-		b := s.bookie(l.meta.Segments[seg].Ensemble[quorum.Position(s.q, e, k)])
-		if c, ok := b.onDisk(l.n).get(e); ok {
-			return c, nil
-		}
-	}
-	return copyOf{}, errNoCopy
 }

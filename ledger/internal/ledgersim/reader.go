@@ -8,14 +8,16 @@ import (
 // reader follows one ledger without recovering it: it learns the LAC from
 // bookies and the end from metadata, and reads what is confirmed.
 type reader struct {
-	c    *client
-	l    *ledger
-	meta quorum.Metadata
-	conf quorum.Confirmed
-	next bk.EntryID
-	lac  quorum.LACRead
-	read quorum.Read
-	busy int // number of the step: answers to an earlier one are void
+	c     *client
+	l     *ledger
+	meta  quorum.Metadata
+	conf  quorum.Confirmed
+	next  bk.EntryID
+	lac   quorum.LACRead
+	poll  quorum.Poll
+	read  quorum.Read
+	began int   // stored version when the read began
+	busy  int32 // number of the step: answers to an earlier one are void
 }
 
 func (s *sim) newReader() {
@@ -26,66 +28,71 @@ func (s *sim) newReader() {
 		s.after(100, s.newReader)
 		return
 	}
-	r := &reader{c: s.newClient("reader"), l: pick(s, s.ledgers)}
+	l := s.ledgers[len(s.ledgers)-1]
+	if s.rng.IntN(3) == 0 {
+		l = s.ledgers[s.rng.IntN(len(s.ledgers))]
+	}
+	r := &reader{c: s.newClient("t"), l: l}
 	r.conf = quorum.NewConfirmed(quorum.Metadata{})
 	r.refresh()
 }
 
 func (r *reader) later() {
+	r.busy++
 	r.c.run(1+r.c.s.rng.Int64N(200), r.refresh)
 }
 
-// refresh reads the metadata, then the LAC unless the ledger is closed (rules
-// 25, 26).
+// refresh reads the metadata, then looks for news unless the ledger is closed
+// (rules 25, 26).
 func (r *reader) refresh() {
 	s := r.c.s
 	if s.quiet {
 		return
 	}
 	var m quorum.Metadata
-	r.c.metaCall(func() { m = r.l.meta }, func(known bool) {
-		if !known {
+	r.c.metaCall(func() { m, _ = s.stale(r.l) }, func(known bool) {
+		if !known || r.l.deleted {
 			r.later()
 			return
 		}
-		r.meta = m
-		r.conf.Observe(m)
-		if r.conf.Closed() {
-			r.readNext()
-			return
+		if len(m.Segments) >= len(r.meta.Segments) { // versions only go up in a handle
+			r.meta = m
 		}
-		r.askLAC()
+		before := r.conf.LAC()
+		r.conf.Observe(m)
+		s.checkLAC(r.l, before, r.conf.LAC(), false)
+		switch {
+		case r.conf.Readable(r.next) || r.conf.Closed():
+			r.readNext()
+		case s.rng.IntN(2) == 0:
+			r.askLAC()
+		default:
+			r.startPoll()
+		}
 	})
 }
 
 func (r *reader) askLAC() {
-	s := r.c.s
 	r.busy++
-	step := r.busy
-	r.lac.Start(bk.LedgerID(r.l.n), s.q)
+	r.lac.Start(bk.LedgerID(r.l.n), r.c.s.q)
 	for p, b := range r.meta.Last().Ensemble {
 		req := request{op: opRead, ledger: r.l.n, entry: bk.InvalidEntryID}
-		r.c.call(s.bookie(b), req, func(a answer) {
-			if step != r.busy {
-				return
-			}
-			ans := quorum.LACAnswer{Entry: a.entry, LAC: max(a.copy.lac, a.explicit), Length: a.copy.length}
-			switch r.lac.Answer(p, ans, a.err) {
-			case quorum.LACCovered:
-				r.raise(r.lac.LAC())
-				r.readNext()
-			case quorum.LACFailed:
-				r.busy++
-				r.later()
-			case quorum.LACPending:
-			}
-		})
+		r.c.call(r.c.s.bookie(b), req, r, quorum.Slot{Pos: p}, r.busy)
 	}
 }
 
-func (r *reader) raise(lac bk.EntryID) {
-	if r.conf.Raise(lac) && lac > r.l.acked && r.l.meta.State == quorum.StateOpen {
-		r.c.s.violate("I4", "a reader of L%d believes LAC %d, acknowledged is %d", r.l.n, lac, r.l.acked)
+// startPoll polls for the next entry, one bookie at a time (rule 29).
+func (r *reader) startPoll() {
+	r.busy++
+	r.c.s.stats.Polls++
+	r.poll.Start(r.c.s.q, r.next, r.c.s.rng.IntN(r.c.s.q.Ensemble))
+	r.askPoll()
+}
+
+func (r *reader) askPoll() {
+	if p, ok := r.poll.Next(); ok {
+		req := request{op: opPoll, ledger: r.l.n, entry: r.next}
+		r.c.call(r.c.s.bookie(r.meta.Last().Ensemble[p]), req, r, quorum.Slot{Pos: p}, r.busy)
 	}
 }
 
@@ -98,44 +105,90 @@ func (r *reader) readNext() {
 		}
 		return
 	}
+	r.began = r.l.version
 	r.read.Start(r.c.s.q, r.next, nil)
 	r.ask()
+	if r.c.s.prof.on.has(FeatHedge) {
+		step := r.busy
+		r.c.run(r.c.s.rng.Int64N(r.c.s.prof.requestLimit), func() {
+			if step == r.busy {
+				r.ask()
+			}
+		})
+	}
 }
 
 func (r *reader) ask() {
-	s := r.c.s
 	pos, ok := r.read.Next()
 	if !ok {
 		return
 	}
-	step, e := r.busy, r.next
-	seg := r.meta.Segments[r.meta.SegmentOf(e)]
-	r.c.call(s.bookie(seg.Ensemble[pos]), request{op: opRead, ledger: r.l.n, entry: e}, func(a answer) {
-		if step != r.busy {
-			return
-		}
-		switch r.read.Answer(pos, a.err) {
-		case quorum.ReadDone:
-			s.checkRead(r.l, e, a.copy)
-			r.next++
-			r.readNext()
-		case quorum.ReadAsk:
-			r.ask()
-		case quorum.ReadFailed:
-			r.failed(e)
-		case quorum.ReadPending:
-		}
-	})
+	seg := r.meta.Segments[r.meta.SegmentOf(r.next)]
+	req := request{op: opRead, ledger: r.l.n, entry: r.next}
+	r.c.call(r.c.s.bookie(seg.Ensemble[pos]), req, r, quorum.Slot{Pos: pos}, r.busy)
 }
 
-// failed looks at a read that no replica could serve. A confirmed entry is
-// missing nowhere, unless the ensemble was changed behind the reader's back.
-func (r *reader) failed(e bk.EntryID) {
-	fresh := r.l.meta
-	if quorum.Classify(r.read.Err()) == quorum.Missing &&
-		fresh.Segments[fresh.SegmentOf(e)].Equal(r.meta.Segments[r.meta.SegmentOf(e)]) {
-		r.c.s.violate("I1", "confirmed entry %d of L%d is missing on its whole write set", e, r.l.n)
+func (r *reader) answer(k *call, a answer) {
+	if k.tag != r.busy {
+		return
 	}
-	r.busy++
-	r.later()
+	switch {
+	case k.request.op == opPoll:
+		r.pollAnswer(k, a)
+	case k.request.entry == bk.InvalidEntryID:
+		r.lacAnswer(k, a)
+	default:
+		r.readAnswer(k, a)
+	}
+}
+
+func (r *reader) lacAnswer(k *call, a answer) {
+	ans := quorum.LACAnswer{Entry: a.entry, LAC: max(a.copy.lac, a.maxLAC), Length: a.copy.length}
+	switch r.lac.Answer(k.slot.Pos, ans, a.err) {
+	case quorum.LACCovered:
+		r.raise(r.lac.LAC())
+		r.readNext()
+	case quorum.LACFailed:
+		r.later()
+	case quorum.LACPending:
+	}
+}
+
+func (r *reader) pollAnswer(k *call, a answer) {
+	switch r.poll.Answer(k.slot.Pos, quorum.PollAnswer{Entry: a.entry, MaxLAC: a.maxLAC}, a.err) {
+	case quorum.PollEntry:
+		r.raise(r.next)
+		r.c.s.checkRead(r.l, r.next, a.copy)
+		r.next++
+		r.readNext()
+	case quorum.PollLAC:
+		r.raise(a.maxLAC)
+		r.readNext()
+	case quorum.PollAsk:
+		r.askPoll()
+	case quorum.PollEmpty, quorum.PollFailed:
+		r.later()
+	case quorum.PollPending:
+	}
+}
+
+func (r *reader) raise(lac bk.EntryID) {
+	before := r.conf.LAC()
+	news := r.conf.Raise(lac)
+	r.c.s.checkLAC(r.l, before, r.conf.LAC(), news)
+}
+
+func (r *reader) readAnswer(k *call, a answer) {
+	switch r.read.Answer(k.slot.Pos, a.err) {
+	case quorum.ReadDone:
+		r.c.s.checkRead(r.l, r.next, a.copy)
+		r.next++
+		r.readNext()
+	case quorum.ReadAsk:
+		r.ask()
+	case quorum.ReadFailed:
+		r.c.s.checkMissing(r.l, r.began, r.meta, r.next, r.read.Err())
+		r.later()
+	case quorum.ReadPending:
+	}
 }

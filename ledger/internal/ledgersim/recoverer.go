@@ -13,41 +13,53 @@ func (s *sim) newRecovererActor() {
 	}
 	l := s.ledgers[len(s.ledgers)-1]
 	if s.rng.IntN(4) == 0 {
-		l = pick(s, s.ledgers)
+		l = s.ledgers[s.rng.IntN(len(s.ledgers))]
 	}
-	s.newRecoverer(l, func(error) {})
+	s.newRecoverer(l, nil)
 }
 
 func (s *sim) newRecoverer(l *ledger, done func(error)) {
-	c := s.newClient("r" + string(rune('a'+len(s.clients)%26)))
+	c := s.newClient("r")
 	if s.chance(0.3) { // dies in the middle
-		s.after(s.rng.Int64N(s.prof.chaos/4), func() { c.dead = true })
+		s.after(s.rng.Int64N(s.prof.chaos/4+1), func() { c.dead = true })
 	}
 	s.recoverWith(c, l, done)
 }
 
 // recoverer is the shell around one Recovery core.
 type recoverer struct {
-	c      *client
-	l      *ledger
-	core   *quorum.Recovery
-	meta   metaShell
-	kept   map[bk.EntryID]copyOf // payloads to write back
-	frames map[bk.EntryID]copyOf
-	done   func(error)
+	c       *client
+	l       *ledger
+	core    *quorum.Recovery
+	meta    metaShell
+	entries []recoveredEntry // by entry
+	done    func(error)
+}
+
+// recoveredEntry is the payload to write back, and the copy framed with it.
+type recoveredEntry struct{ kept, frame copyOf }
+
+func (r *recoverer) entry(e bk.EntryID) *recoveredEntry {
+	for int(e) >= len(r.entries) {
+		r.entries = append(r.entries, recoveredEntry{})
+	}
+	return &r.entries[e]
 }
 
 // recoverWith reads the metadata of l and recovers it.
 func (s *sim) recoverWith(c *client, l *ledger, done func(error)) {
+	if done == nil {
+		done = func(error) {}
+	}
 	var m quorum.Metadata
 	var version int
-	c.metaCall(func() { m, version = l.meta, l.version }, func(known bool) {
+	c.metaCall(func() { m, version = s.stale(l) }, func(known bool) {
 		if !known {
 			done(bk.ErrTimeout)
 			return
 		}
 		core, err := quorum.NewRecovery(quorum.RecoveryConfig{
-			Ledger: bk.LedgerID(l.n), Quorum: s.q, Metadata: m, WindowMax: s.prof.windowMax, Mutation: s.opts.Mutation,
+			Ledger: bk.LedgerID(l.n), Quorum: s.q, Metadata: m, WindowMax: s.prof.windowMax,
 		})
 		if err != nil {
 			s.violate("sim", "recovery of L%d: %v", l.n, err)
@@ -55,7 +67,8 @@ func (s *sim) recoverWith(c *client, l *ledger, done func(error)) {
 		}
 		s.stats.Recoveries++
 		s.tracef("%s recovers L%d v%d", c.name, l.n, version)
-		r := &recoverer{c: c, l: l, core: core, done: done, kept: map[bk.EntryID]copyOf{}, frames: map[bk.EntryID]copyOf{}}
+		r := &recoverer{c: c, l: l, core: core, done: done}
+		s.recoverers = append(s.recoverers, r)
 		r.meta = metaShell{c: c, l: l, version: version, core: core, after: r.act}
 		r.act()
 	})
@@ -68,15 +81,24 @@ func (r *recoverer) act() {
 		case quorum.ActUpdate:
 			r.meta.update(a.Metadata)
 		case quorum.ActReadLAC:
-			r.readLAC(a)
+			req := request{op: opLACRead, ledger: r.l.n, entry: bk.InvalidEntryID}
+			if !a.Fence {
+				req.op = opRead
+			}
+			r.c.call(r.c.s.bookie(a.Bookie), req, r, a.Slot, 0)
 		case quorum.ActRead:
-			r.read(a)
+			r.c.s.noteReading(r.l)
+			req := request{op: opRead, ledger: r.l.n, entry: a.Entry}
+			if a.Fence {
+				req.op = opFenceRead
+			}
+			r.c.call(r.c.s.bookie(a.Bookie), req, r, a.Slot, 0)
 		case quorum.ActFrame:
-			c := r.kept[a.Entry]
-			c.lac, c.length = a.LAC, a.Length
-			r.frames[a.Entry] = c
+			x := r.entry(a.Entry)
+			x.frame = copyOf{payload: x.kept.payload, lac: a.LAC, length: a.Length}
 		case quorum.ActSend:
-			r.send(a)
+			req := request{op: opRecoveryAdd, ledger: r.l.n, entry: a.Entry, copy: r.entry(a.Entry).frame}
+			r.c.call(r.c.s.bookie(a.Bookie), req, r, a.Slot, 0)
 		case quorum.ActPick:
 			r.c.pick(a.Change, r.core, r.act)
 		case quorum.ActFinished:
@@ -85,41 +107,25 @@ func (r *recoverer) act() {
 	}
 }
 
-func (r *recoverer) readLAC(a quorum.Action) {
-	req := request{op: opLACRead, ledger: r.l.n, entry: bk.InvalidEntryID}
-	r.c.call(r.c.s.bookie(a.Bookie), req, func(ans answer) {
-		r.c.s.tracef("%s fence L%d at %s: last=%d lac=%d %v", r.c.name, r.l.n, a.Bookie, ans.entry, ans.copy.lac, ans.err)
-		r.core.LACAnswer(a.Slot, quorum.LACAnswer{Entry: ans.entry, LAC: ans.copy.lac, Length: ans.copy.length}, ans.err)
-		r.act()
-	})
-}
-
-func (r *recoverer) read(a quorum.Action) {
-	r.c.s.noteReading(r.l, a)
-	req := request{op: opRead, ledger: r.l.n, entry: a.Entry}
-	if a.Fence {
-		req.op = opFenceRead
+func (r *recoverer) answer(k *call, a answer) {
+	e := k.request.entry
+	if r.c.s.opts.Trace != nil {
+		what := [opCount]string{opRecoveryAdd: "write back", opRead: "read", opFenceRead: "read", opLACRead: "fence"}[k.request.op]
+		r.c.s.tracef("%s %s %d of L%d at %s: entry=%d lac=%d %v", r.c.name, what, e, r.l.n, k.b.id, a.entry, a.copy.lac, a.err)
 	}
-	r.c.call(r.c.s.bookie(a.Bookie), req, func(ans answer) {
-		r.c.s.tracef("%s read %d of L%d at %s: %v", r.c.name, a.Entry, r.l.n, a.Bookie, ans.err)
-		if r.core.ReadAnswer(a.Entry, a.Slot, ans.copy.length, ans.err) {
-			r.kept[a.Entry] = ans.copy
+	switch {
+	case k.request.op == opRecoveryAdd && a.err == nil:
+		r.core.Ack(e, k.slot)
+	case k.request.op == opRecoveryAdd:
+		r.core.Fail(e, k.slot, a.err)
+	case e == bk.InvalidEntryID:
+		r.core.LACAnswer(k.slot, quorum.LACAnswer{Entry: a.entry, LAC: a.copy.lac, Length: a.copy.length}, a.err)
+	default:
+		if r.core.ReadAnswer(e, k.slot, a.copy.length, a.err) {
+			r.entry(e).kept = a.copy
 		}
-		r.act()
-	})
-}
-
-func (r *recoverer) send(a quorum.Action) {
-	req := request{op: opRecoveryAdd, ledger: r.l.n, entry: a.Entry, copy: r.frames[a.Entry]}
-	r.c.call(r.c.s.bookie(a.Bookie), req, func(ans answer) {
-		r.c.s.tracef("%s write back %d of L%d at %s: %v", r.c.name, a.Entry, r.l.n, a.Bookie, ans.err)
-		if ans.err == nil {
-			r.core.Ack(a.Entry, a.Slot)
-		} else {
-			r.core.Fail(a.Entry, a.Slot, ans.err)
-		}
-		r.act()
-	})
+	}
+	r.act()
 }
 
 func (r *recoverer) finished(err error) {

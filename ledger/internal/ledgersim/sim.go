@@ -5,17 +5,17 @@ import (
 	"math/rand/v2"
 
 	"github.com/loglode/loglode/bookie/bk"
-	"github.com/loglode/loglode/ledger/internal/quorum"
 )
 
-// Options is what one schedule starts from.
+// Options is what one schedule starts from: the same Options give the same
+// history.
 type Options struct {
-	Seed    uint64
-	Writers int // that take the stream over from each other; default 2
+	Seed  uint64
+	Salt  uint64   // another history under the weather of the same seed
+	Off   Features // switched off, whatever the seed draws
+	Ticks int64    // until the faults end, 0 as the seed draws
 
-	// Mutation and Bug switch on one seeded bug, in the core or in the bookies.
-	Mutation quorum.Mutation
-	Bug      Bug
+	Bug Bug // one seeded bug in bookies or shells
 
 	// Trace, when set, gets one line an event.
 	Trace func(line string)
@@ -26,112 +26,103 @@ type Bug uint8
 
 // The seeded bugs of bookies and shells.
 const (
-	BugFenceInMemory Bug = 1 << iota // a fence is answered before it is on disk (R02)
-	BugAckBeforeSync                 // an add is answered before it is on disk
+	BugNone          Bug = iota
+	BugFenceInMemory     // a fence is answered before it is on disk (R02)
+	BugAckBeforeSync     // an add is answered before it is on disk
+	BugLimboMissing      // a bookie that lost its disk says "no entry" instead of "unknown"
+	BugLimboUnfenced     // a bookie that lost its disk lets the old writer go on
+	BugNoTombstone       // the fence of a deleted ledger is forgotten with its entries
+	BugRereadStale       // a lost compare-and-set is followed by a stale read
+	BugNoDoubt           // the shell does not tell of new connections
+	BugForceUnsynced     // a force is answered before the journal is synced
 )
 
-// Stats counts what happened in a schedule.
-type Stats struct {
-	Schedules, Events, Pushed, Acked, Changes, Recoveries, Recovered, Read, Crashes, Ledgers int
-}
-
-// Plus is the sum of both.
-func (s Stats) Plus(o Stats) Stats {
-	s.Schedules += o.Schedules
-	s.Events += o.Events
-	s.Pushed += o.Pushed
-	s.Acked += o.Acked
-	s.Changes += o.Changes
-	s.Recoveries += o.Recoveries
-	s.Recovered += o.Recovered
-	s.Read += o.Read
-	s.Crashes += o.Crashes
-	s.Ledgers += o.Ledgers
-	return s
-}
-
-// sim is the world of one schedule. One goroutine runs it.
+// sim is the world of one schedule. One goroutine runs it. A Runner uses it for
+// one schedule after the other.
 type sim struct {
 	opts  Options
 	rng   *rand.Rand
+	pcg   *rand.PCG
 	now   int64
-	seq   uint64
-	queue []event
 	prof  profile
 	quiet bool // no more faults
 
-	q       bk.Quorum
-	bookies []*bookie
-	ledgers []*ledger
-	list    list
-	clients []*client
-	stats   Stats
-	broken  error // first violation
+	queue
+	q          bk.Quorum
+	bookies    []*bookie
+	ledgers    []*ledger
+	list       list
+	clients    []*client
+	writers    []*ledgerWriter
+	recoverers []*recoverer
+	lost       int // bookies that lost their disk
+	stats      Stats
+	broken     *Violation
+	keep       [bookiesMax]*bookie
 }
 
-type event struct {
-	at  int64
-	seq uint64
-	fn  func()
-}
-
+// eventsMax bounds a schedule: none needs a tenth of it.
 const eventsMax = 400_000
 
-// duels is how many short fights an even seed holds.
-const duels = 8
+// Runner runs schedules one after the other and reuses their memory.
+type Runner struct{ s sim }
 
-// Run runs the schedules of one seed to their end: an odd seed is one long
-// fight over a stream, an even one eight duels over one ledger. Each is a
-// while of faults, then peace, in which every ledger is recovered and checked.
-// The error is the first invariant that was broken.
-func Run(o Options) (Stats, error) {
-	if o.Writers == 0 {
-		o.Writers = 2
-	}
-	if o.Seed%2 == 1 {
-		return run(o, 0)
-	}
-	var total Stats
-	for i := range uint64(duels) {
-		st, err := run(o, i+1)
-		total = total.Plus(st)
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, nil
-}
-
-// run runs one schedule: duel 1 to duels, or the long fight 0.
-func run(o Options, duel uint64) (Stats, error) {
-	s := &sim{opts: o, rng: rand.New(rand.NewPCG(o.Seed, duel))}
-	s.setup(duel > 0)
+// Run runs one schedule to its end: a while of faults, a calm in which what was
+// begun must end, then peace, in which every ledger is recovered and checked.
+// The violation is the first invariant that was broken, nil if none was.
+func (r *Runner) Run(o Options) (Stats, *Violation) {
+	s := &r.s
+	s.reset(o)
+	s.setup()
 	s.runUntil(s.prof.chaos)
-	s.peace()
+	s.calm()
+	s.runUntil(s.now + 100_000)
+	s.checkCalm()
+	s.recoverAll()
 	s.runUntil(s.now + 200_000)
 	s.checkEnd()
 	return s.stats, s.broken
 }
 
-func (s *sim) setup(duel bool) {
+// Run runs one schedule.
+func Run(o Options) (Stats, *Violation) {
+	var r Runner
+	return r.Run(o)
+}
+
+func (s *sim) reset(o Options) {
+	if s.pcg == nil {
+		s.pcg = rand.NewPCG(0, 0)
+		s.rng = rand.New(s.pcg)
+	}
+	for _, b := range s.bookies {
+		s.keep[b.n] = b
+	}
+	for i := range s.ledgers {
+		s.ledgers[i] = nil
+	}
+	*s = sim{
+		opts: o, rng: s.rng, pcg: s.pcg, queue: s.queue.reset(), bookies: s.bookies[:0], ledgers: s.ledgers[:0],
+		clients: s.clients[:0], writers: s.writers[:0], recoverers: s.recoverers[:0], keep: s.keep,
+	}
+}
+
+func (s *sim) setup() {
 	s.stats.Schedules = 1
-	s.q = pick(s, quorums)
-	if duel {
-		s.q = quorums[s.rng.IntN(6)]
-		s.prof = s.duel()
-	} else {
-		s.prof = s.weather()
+	s.pcg.Seed(s.opts.Seed, 1)
+	s.prof = s.weather()
+	s.q = s.prof.quorum
+	s.pcg.Seed(s.opts.Seed, 2+s.opts.Salt)
+	for i := range s.prof.bookies {
+		s.addBookie(i)
 	}
-	for i := range s.q.Ensemble + s.rng.IntN(4) {
-		s.bookies = append(s.bookies, newBookie(s, i))
-	}
-	if duel {
+	if s.prof.duel {
 		s.newWriterActor()
 		for range 1 + s.rng.IntN(3) {
 			s.after(s.rng.Int64N(s.prof.chaos/2), s.newRecovererActor)
 		}
 	} else {
-		for i := range s.opts.Writers {
+		for i := range s.prof.writers {
 			s.after(s.rng.Int64N(s.prof.chaos/3)*int64(min(i, 1)), s.newWriterActor)
 		}
 	}
@@ -139,15 +130,29 @@ func (s *sim) setup(duel bool) {
 		s.after(s.rng.Int64N(s.prof.chaos/2), s.newReader)
 	}
 	s.scheduleFaults()
+	s.tracef("E=%d Qw=%d Qa=%d, %d bookies: %s", s.q.Ensemble, s.q.Write, s.q.Ack, len(s.bookies), s.prof.on)
 }
 
-func pick[T any](s *sim, of []T) T { return of[s.rng.IntN(len(of))] }
+func (s *sim) addBookie(n int) {
+	b := s.keep[n]
+	if b == nil {
+		b = newBookie(s, n)
+	}
+	b.reset()
+	s.bookies = append(s.bookies, b)
+}
 
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// chance is a fault that happens with probability p, before the calm.
 func (s *sim) chance(p float64) bool { return p > 0 && !s.quiet && s.rng.Float64() < p }
 
-// peace ends the faults: bookies come up, links heal, and one client after the
-// other recovers what is not closed.
-func (s *sim) peace() {
+// calm ends the faults: bookies come up, links heal, nobody is paused.
+func (s *sim) calm() {
+	if s.broken != nil {
+		return
+	}
+	s.tracef("calm")
 	s.quiet = true
 	s.prof.delayMax = min(s.prof.delayMax, 5)
 	for _, b := range s.bookies {
@@ -156,71 +161,40 @@ func (s *sim) peace() {
 	}
 	for _, c := range s.clients {
 		c.pausedUntil = 0
-		clear(c.cutUntil)
-		clear(c.lagUntil)
+		clear(c.cutUntil[:])
+		clear(c.lagUntil[:])
 	}
-	s.after(10*s.prof.requestLimit, s.recoverAll)
 }
 
+// recoverAll kills every client; then one after the other recovers what is not
+// closed.
 func (s *sim) recoverAll() {
+	if s.broken != nil {
+		return
+	}
+	s.tracef("peace")
 	for _, c := range s.clients {
 		c.dead = true
 	}
 	for _, l := range s.ledgers {
-		s.newRecoverer(l, func(error) {})
-	}
-}
-
-// after runs fn in ticks from now.
-func (s *sim) after(ticks int64, fn func()) {
-	s.seq++
-	s.queue = append(s.queue, event{at: s.now + max(ticks, 0), seq: s.seq, fn: fn})
-	i := len(s.queue) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !s.queue[i].before(&s.queue[parent]) {
-			break
+		if !l.deleted {
+			s.newRecoverer(l, nil)
 		}
-		s.queue[i], s.queue[parent] = s.queue[parent], s.queue[i]
-		i = parent
-	}
-}
-
-func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
-
-func (s *sim) pop() event {
-	top := s.queue[0]
-	n := len(s.queue) - 1
-	s.queue[0] = s.queue[n]
-	s.queue[n] = event{}
-	s.queue = s.queue[:n]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= n {
-			return top
-		}
-		if c+1 < n && s.queue[c+1].before(&s.queue[c]) {
-			c++
-		}
-		if !s.queue[c].before(&s.queue[i]) {
-			return top
-		}
-		s.queue[i], s.queue[c] = s.queue[c], s.queue[i]
-		i = c
 	}
 }
 
 func (s *sim) runUntil(end int64) {
-	for len(s.queue) > 0 && s.queue[0].at <= end && s.broken == nil {
-		e := s.pop()
+	for s.broken == nil {
+		e, ok := s.next(end)
+		if !ok {
+			s.now = max(s.now, end)
+			return
+		}
 		s.now = e.at
-		e.fn()
+		s.handle(e)
 		if s.stats.Events++; s.stats.Events > eventsMax {
 			s.violate("I7", "no end after %d events", eventsMax)
 		}
-	}
-	if s.broken == nil {
-		s.now = max(s.now, end)
 	}
 }
 
@@ -230,10 +204,21 @@ func (s *sim) tracef(format string, args ...any) {
 	}
 }
 
+// Violation is a broken invariant.
+type Violation struct {
+	Invariant string // I1 to I7, or "rule 38"
+	At        int64  // tick
+	What      string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s at tick %d: %s", v.Invariant, v.At, v.What)
+}
+
 // violate notes the first broken invariant; the schedule stops there.
 func (s *sim) violate(invariant, format string, args ...any) {
 	if s.broken == nil {
-		s.broken = fmt.Errorf("%s at tick %d: %s", invariant, s.now, fmt.Sprintf(format, args...))
+		s.broken = &Violation{Invariant: invariant, At: s.now, What: fmt.Sprintf(format, args...)}
 		s.tracef("VIOLATION %v", s.broken)
 	}
 }

@@ -3,19 +3,20 @@ package ledgersim
 import (
 	"flag"
 	"os"
-	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // The environment is for make sim, the flags are for everybody else.
 var (
-	seedFlag = flag.Uint64("sim.seed", env("LOGLODE_SIM_SEED", 1), "first seed")
-	nFlag    = flag.Uint64("sim.n", env("LOGLODE_SIM_N", 2000), "number of seeds; the history of a single one is printed")
+	seedFlag  = flag.Uint64("sim.seed", env("LOGLODE_SIM_SEED", 1), "first seed")
+	nFlag     = flag.Uint64("sim.n", env("LOGLODE_SIM_N", 4000), "number of seeds; the history of a single one is printed")
+	saltFlag  = flag.Uint64("sim.salt", 0, "another history under the same weather")
+	offFlag   = flag.Uint64("sim.off", 0, "features to switch off, as a mask")
+	ticksFlag = flag.Int64("sim.ticks", 0, "ticks until the faults end, 0 as the seed draws")
 )
 
 func env(key string, otherwise uint64) uint64 {
@@ -25,57 +26,37 @@ func env(key string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-const replay = "replay with: go test ./ledger/internal/ledgersim -run 'TestSim$' -sim.seed %d -sim.n 1 -v"
-
-// sweep runs n seeds from first on, on all processors, and gives what they did
-// in sum, and the lowest seed that broke an invariant.
-func sweep(first, n uint64, o Options, stop bool) (total Stats, failed uint64, err error) {
-	var next atomic.Uint64
-	next.Store(first - 1)
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for {
-				seed := next.Add(1)
-				if seed >= first+n {
-					return
-				}
-				o := o
-				o.Seed = seed
-				st, e := Run(o)
-				mu.Lock()
-				total = total.Plus(st)
-				if e != nil && (err == nil || seed < failed) {
-					failed, err = seed, e
-				}
-				over := stop && err != nil
-				mu.Unlock()
-				if over {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return total, failed, err
+func flagged() Options {
+	return Options{Seed: *seedFlag, Salt: *saltFlag, Off: Features(*offFlag), Ticks: *ticksFlag}
 }
 
 func TestSim(t *testing.T) {
 	if *nFlag == 1 {
-		_, err := Run(Options{Seed: *seedFlag, Trace: func(line string) { t.Log(line) }})
-		require.NoError(t, err)
+		o := flagged()
+		o.Trace = func(line string) { t.Log(line) }
+		if _, v := Run(o); v != nil {
+			t.Fatal(v)
+		}
 		return
 	}
-	total, seed, err := sweep(*seedFlag, *nFlag, Options{}, true)
-	require.NoError(t, err, replay, seed)
-	t.Logf("%d seeds: %+v", *nFlag, total)
-	if *nFlag < 500 {
+	start := time.Now()
+	total, failed := Sweep(*seedFlag, *nFlag, flagged(), true)
+	if failed != nil {
+		t.Fatal(Shrink(*failed))
+	}
+	rate := float64(total.Schedules) / time.Since(start).Minutes()
+	t.Logf("%d schedules clean, %.0f a minute: %+v", total.Schedules, rate, total)
+	if *nFlag < 1000 {
 		return
 	}
 	// A sweep in which nothing happens proves nothing.
-	require.Greater(t, total.Acked, int(*nFlag))
-	require.Greater(t, total.Changes, int(*nFlag)/4)
-	require.Greater(t, total.Recovered, int(*nFlag)/4)
-	require.Greater(t, total.Read, int(*nFlag))
+	n := int(*nFlag)
+	require.Greater(t, total.Acked, n)
+	require.Greater(t, total.Changes, n/4)
+	require.Greater(t, total.Recovered, n/4)
+	require.Greater(t, total.Read, n)
+	require.Greater(t, total.Polls, n/4)
+	require.Greater(t, total.Lost, n/10)
+	require.Greater(t, total.Deletes, n/10)
+	require.Greater(t, total.Forces, n/10)
 }

@@ -10,17 +10,22 @@ import (
 // ledger is one ledger: its stored metadata, and what the checker knows about
 // it that no client does.
 type ledger struct {
-	n       int
-	version int
-	meta    quorum.Metadata
-	owner   *client
+	n        int
+	version  int
+	meta     quorum.Metadata
+	history  []quorum.Metadata // by version
+	created  int64
+	deleted  bool
+	deferred bool
+	owner    *client
 
 	pushed     []pushed   // by entry
-	acked      bk.EntryID // highest entry an application was told of
-	sealed     bool       // another writer has taken the stream over
+	completed  bk.EntryID // highest entry an application was told of
+	acked      bk.EntryID // of these the highest that is promised to stay: all, but for deferred sync
 	fencedAt   int64      // when a recovery had fenced every write set, -1 before
-	readerLAC  bk.EntryID // highest LAC a reader believed in
-	delivered  []uint64   // payload a reader got, by entry
+	tainted    bool       // a bookie of it came back knowing nothing while it was not closed
+	taintedAt  int64      // when that happened last
+	readerLAC  bk.EntryID // highest entry delivered to a reader
 	recoveries []quorum.Metadata
 }
 
@@ -28,6 +33,7 @@ type ledger struct {
 type pushed struct {
 	payload uint64
 	length  int64
+	lac     bk.EntryID
 	at      int64
 }
 
@@ -36,19 +42,18 @@ type list struct {
 	version int
 }
 
-// metaCall carries one metadata request and its answer, which may be lost.
-// reply gives the outcome; done(false) is an unknown outcome.
+// metaCall carries one metadata request and its answer, which may be lost; the
+// request may be applied after the client has given up. done(false) is an
+// unknown outcome.
 func (c *client) metaCall(serve func(), done func(known bool)) {
 	s := c.s
 	over := false
-	end := func(known bool) {
+	c.run(s.prof.requestLimit, func() {
 		if !over {
 			over = true
-			done(known)
+			done(false)
 		}
-	}
-	limit := s.prof.requestLimit
-	c.run(limit, func() { end(false) })
+	})
 	if s.chance(s.prof.metaLost) && s.chance(0.5) {
 		return // the request
 	}
@@ -57,8 +62,12 @@ func (c *client) metaCall(serve func(), done func(known bool)) {
 		if s.chance(s.prof.metaLost) {
 			return // the answer
 		}
-		back := s.metaDelay()
-		c.run(back, func() { end(true) })
+		c.run(s.metaDelay(), func() {
+			if !over {
+				over = true
+				done(true)
+			}
+		})
 	})
 }
 
@@ -74,16 +83,27 @@ func (s *sim) metaDelay() int64 {
 
 // cas is the compare-and-set of a ledger's metadata at the store.
 func (s *sim) cas(l *ledger, version int, m quorum.Metadata, who string) bool {
-	if l.version != version {
+	if l.deleted || l.version != version {
 		return false
 	}
 	s.checkTransition(l, m, who)
 	l.version++
 	l.meta = m
+	l.history = append(l.history, m)
 	if s.opts.Trace != nil {
 		s.tracef("L%d v%d %s by %s", l.n, l.version, metaString(m), who)
 	}
 	return true
+}
+
+// stale gives metadata as an open or a watch may see them: those stored, or
+// those of a while ago.
+func (s *sim) stale(l *ledger) (m quorum.Metadata, version int) {
+	if s.chance(s.prof.metaStale) {
+		version = s.rng.IntN(l.version + 1)
+		return l.history[version], version
+	}
+	return l.meta, l.version
 }
 
 // metaCore is what a Writer and a Recovery have in common for the shell.
@@ -103,20 +123,28 @@ type metaShell struct {
 }
 
 func (m *metaShell) update(want quorum.Metadata) {
+	s := m.c.s
 	over := m.version
-	var won bool
+	var won, gone bool
 	var version int
 	m.c.metaCall(func() {
-		won = m.c.s.cas(m.l, over, want, m.c.name)
-		version = m.l.version
+		won = s.cas(m.l, over, want, m.c.name)
+		if s.chance(s.prof.metaTwice) { // sent again below: the answer is the second's
+			won = s.cas(m.l, over, want, m.c.name)
+		}
+		version, gone = m.l.version, m.l.deleted
 	}, func(known bool) {
-		if known && won {
+		switch {
+		case known && gone:
+			m.core.UpdateFailed(bk.ErrNoSuchLedger)
+		case known && won:
 			m.version = version
 			m.core.Updated()
-			m.after()
+		default:
+			m.reread(5)
 			return
 		}
-		m.reread(5)
+		m.after()
 	})
 }
 
@@ -124,10 +152,16 @@ func (m *metaShell) update(want quorum.Metadata) {
 func (m *metaShell) reread(tries int) {
 	var fresh quorum.Metadata
 	var version int
+	var gone bool
 	m.c.metaCall(func() {
-		fresh, version = m.l.meta, m.l.version
+		fresh, version, gone = m.l.meta, m.l.version, m.l.deleted
+		if m.c.s.opts.Bug == BugRereadStale {
+			fresh, version = m.c.s.stale(m.l)
+		}
 	}, func(known bool) {
 		switch {
+		case known && gone:
+			m.core.UpdateFailed(bk.ErrNoSuchLedger)
 		case known:
 			m.version = version
 			m.core.Conflict(fresh)
@@ -150,24 +184,28 @@ func (c *client) createLedger(version int, done func(*ledger)) {
 		if s.list.version != version || s.quiet {
 			return
 		}
-		ensemble, ok := s.choose(s.q.Ensemble, nil)
-		if !ok {
-			return
-		}
-		for _, l := range s.ledgers {
-			l.sealed = true
+		ensemble := make([]bk.BookieID, 0, s.q.Ensemble)
+		for range s.q.Ensemble {
+			b := s.choose(ensemble)
+			if b == nil {
+				return
+			}
+			ensemble = append(ensemble, b.id)
 		}
 		made = &ledger{
-			n: len(s.ledgers), owner: c, acked: bk.InvalidEntryID, readerLAC: bk.InvalidEntryID, fencedAt: -1,
+			n: len(s.ledgers), created: s.now, owner: c, completed: bk.InvalidEntryID, acked: bk.InvalidEntryID,
+			readerLAC: bk.InvalidEntryID, fencedAt: -1,
+			deferred: s.prof.on.has(FeatDeferred) && s.rng.IntN(2) == 0,
 			meta: quorum.Metadata{
 				Segments: []quorum.Segment{{First: 0, Ensemble: ensemble}}, LastEntry: bk.InvalidEntryID,
 			},
 		}
+		made.history = append(made.history, made.meta)
 		s.ledgers = append(s.ledgers, made)
 		s.list.version++
 		s.stats.Ledgers++
 		if s.opts.Trace != nil {
-			s.tracef("L%d created by %s %s", made.n, c.name, metaString(made.meta))
+			s.tracef("L%d created by %s %s, deferred sync %t", made.n, c.name, metaString(made.meta), made.deferred)
 		}
 	}, func(known bool) {
 		if !known { // whether it happened or not: the next attempt reads the list
@@ -177,17 +215,19 @@ func (c *client) createLedger(version int, done func(*ledger)) {
 	})
 }
 
-// choose picks n bookies that seem writable and are not in avoid.
-func (s *sim) choose(n int, avoid []bk.BookieID) ([]bk.BookieID, bool) {
-	var out []bk.BookieID
-	for _, i := range s.rng.Perm(len(s.bookies)) {
-		b := s.bookies[i]
-		seems := b.up && !b.readOnly || s.rng.IntN(10) == 0 // the list of the living is late
-		if seems && len(out) < n && !containsBookie(avoid, b.id) {
-			out = append(out, b.id)
+// choose picks a bookie that seems writable and is not in avoid, nil if there
+// is none.
+func (s *sim) choose(avoid []bk.BookieID) *bookie {
+	n := len(s.bookies)
+	first := s.rng.IntN(n)
+	for i := range n {
+		b := s.bookies[(first+i)%n]
+		seems := b.up && !b.readOnly || s.rng.IntN(10) == 0 && !s.quiet // the list of the living is late
+		if seems && !containsBookie(avoid, b.id) {
+			return b
 		}
 	}
-	return out, len(out) == n
+	return nil
 }
 
 func containsBookie(l []bk.BookieID, b bk.BookieID) bool {
@@ -199,15 +239,8 @@ func containsBookie(l []bk.BookieID, b bk.BookieID) bool {
 	return false
 }
 
-func (s *sim) bookie(id bk.BookieID) *bookie {
-	for _, b := range s.bookies {
-		if b.id == id {
-			return b
-		}
-	}
-	s.violate("sim", "no bookie %q", id)
-	return s.bookies[0]
-}
+// bookie gives the bookie of an id: b and a digit.
+func (s *sim) bookie(id bk.BookieID) *bookie { return s.bookies[id[1]-'0'] }
 
 func metaString(m quorum.Metadata) string {
 	out := m.State.String()

@@ -1,25 +1,90 @@
 package ledgersim
 
 import (
+	"math/rand/v2"
+	"strings"
+
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/quorum"
 )
 
-// quorums are the sizes simulated; the first six are for duels.
-var quorums = []bk.Quorum{
-	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 2, Ack: 2},
-	{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2},
-	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 5, Write: 3, Ack: 3},
-	{Ensemble: 5, Write: 5, Ack: 3}, {Ensemble: 2, Write: 2, Ack: 1}, {Ensemble: 5, Write: 3, Ack: 2},
+// Features are what a schedule may hold. Every seed switches each on or off, so
+// that what one feature hides in another shows in the seeds without it; a
+// shrunk schedule has fewer of them.
+type Features uint32
+
+// The features.
+const (
+	FeatDrop       Features = 1 << iota // messages to and from bookies get lost
+	FeatSlow                            // and take long, up to several time limits
+	FeatTwice                           // and come twice
+	FeatErrors                          // bookies answer with errors, having done the work or not
+	FeatCrash                           // bookies crash and lose what is not synced
+	FeatBurst                           // several crash at once
+	FeatReadOnly                        // bookies take no adds for a while
+	FeatCut                             // a client is cut off from some bookies
+	FeatLag                             // a link holds its messages back
+	FeatLateLink                        // a new client does not reach some bookies at first
+	FeatPause                           // a client stands still, then goes on: a zombie
+	FeatMetaLost                        // metadata requests or answers get lost: unknown outcomes
+	FeatMetaSlow                        // and are applied late, after their time limit too
+	FeatMetaTwice                       // a compare-and-set reaches the store twice
+	FeatMetaStale                       // opens and watches read metadata of a while ago
+	FeatSwap                            // re-replication swaps bookies of old segments
+	FeatRecoverers                      // clients recover ledgers at any moment
+	FeatRivals                          // two or three writers fight over the stream
+	FeatReaders                         // readers tail, poll, and read closed ledgers
+	FeatHedge                           // readers ask the next replica before one has answered
+	FeatDelete                          // ledgers are deleted, also under their writer; bookies collect them
+	FeatLimbo                           // a bookie loses its disk and knows it: "unknown"
+	FeatGone                            // a bookie loses its disk and stays down
+	FeatAmnesia                         // a bookie loses its disk and comes back with the same id, knowing nothing
+	FeatDeferred                        // ledgers with deferred sync and forces
+	FeatPublish                         // writers publish their LAC (explicit LAC)
+	FeatLateChange                      // ensembles are changed late
+	FeatConnection                      // links are connections: a restart of the bookie shows
+	featEnd
+)
+
+var featureNames = [...]string{
+	"drop", "slow", "twice", "errors", "crash", "burst", "read-only", "cut", "lag", "late-link", "pause", "meta-lost",
+	"meta-slow", "meta-twice", "meta-stale", "swap", "recoverers", "rivals", "readers", "hedge", "delete", "limbo", "gone",
+	"amnesia", "deferred", "publish", "late-change", "connection",
 }
 
-// profile is the weather of one schedule: every seed has its own, so that rare
-// combinations are common in some seeds.
+func (f Features) has(o Features) bool { return f&o != 0 }
+
+func (f Features) String() string {
+	var on []string
+	for i, name := range featureNames {
+		if f.has(1 << i) {
+			on = append(on, name)
+		}
+	}
+	return strings.Join(on, " ")
+}
+
+// duelQuorums are the sizes of duels.
+var duelQuorums = []bk.Quorum{
+	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 2, Ack: 2},
+	{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2},
+}
+
+// bookiesMax is how many bookies a world has at most.
+const bookiesMax = 10
+
+// profile is the weather of one schedule.
 type profile struct {
-	chaos        int64            // ticks until peace
+	on           Features
+	duel         bool
+	quorum       bk.Quorum
+	bookies      int
+	writers      int
+	losses       int              // bookies that may lose their disk: at most Qa - 1
+	chaos        int64            // ticks until the faults end
 	lives        int              // of a writer
 	drop, slow   [opCount]float64 // of messages, by what they are about; slow takes up to slowMax
-	dup          float64
+	twice        float64
 	delayMax     int64
 	slowMax      int64
 	fault        float64 // of requests a bookie answers with an error
@@ -32,8 +97,13 @@ type profile struct {
 	lateLink     float64 // of links that work only a while after the client has come
 	metaLost     float64
 	metaSlow     float64
+	metaTwice    float64
+	metaStale    float64
 	pauseEvery   int64
 	swapEvery    int64
+	deleteEvery  int64
+	loseEvery    int64
+	readOnly     int64
 	policy       quorum.Policy
 	pushesMax    int
 	outstanding  int
@@ -45,68 +115,160 @@ type profile struct {
 	requestLimit int64 // ticks until a request times out
 }
 
-// weather draws a long fight over a stream, with all kinds of faults.
+// weather draws the profile of a seed. It draws everything and then leaves out
+// what is off, so that a schedule without a feature has the weather of the seed
+// in all else.
 func (s *sim) weather() profile {
-	p := profile{
-		chaos: 4000, lives: 6,
-		dup:          pick(s, []float64{0, 0, 0.05}),
-		delayMax:     pick(s, []int64{2, 10, 40}),
-		fault:        pick(s, []float64{0, 0, 0.01, 0.05}),
-		refuse:       pick(s, []float64{0, 0.7, 1}),
-		syncMax:      pick(s, []int64{1, 10, 60}),
-		crashEvery:   pick(s, []int64{0, 300, 800}),
-		downMax:      pick(s, []int64{50, 300, 1000}),
-		cutEvery:     pick(s, []int64{0, 300, 800}),
-		metaLost:     pick(s, []float64{0, 0, 0.1, 0.3}),
-		metaSlow:     pick(s, []float64{0, 0.1, 0.3}),
-		pauseEvery:   pick(s, []int64{0, 0, 500}),
-		swapEvery:    pick(s, []int64{0, 0, 400}),
-		policy:       pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn, quorum.ReplaceLate}),
-		pushesMax:    pick(s, []int{3, 30, 300}),
-		outstanding:  pick(s, []int{1, 4, 10}),
-		stealMax:     pick(s, []int64{100, 400, 1200}),
-		readers:      s.rng.IntN(3),
-		recoverEvery: pick(s, []int64{0, 150, 500}),
-		lagEvery:     pick(s, []int64{0, 40, 200}),
-		lateLink:     pick(s, []float64{0, 0.2, 0.5}),
-		windowMax:    pick(s, []int{1, 2, 8}),
+	r := s.rng
+	var p profile
+	if r.IntN(2) == 0 {
+		p = drawDuel(r)
+	} else {
+		p = drawFight(r)
 	}
-	drop := pick(s, []float64{0, 0.01, 0.05, 0.2})
-	slow := pick(s, []float64{0, 0.01, 0.1, 0.3})
-	for o := range opCount {
-		p.drop[o] = drop * float64(s.rng.IntN(3))
-		p.slow[o] = slow * float64(s.rng.IntN(3))
+	p.on &^= s.opts.Off
+	if p.on.has(FeatLimbo | FeatGone | FeatAmnesia | FeatDeferred | FeatDelete) {
+		p.on |= FeatConnection // what is promised about these rests on connections
 	}
-	p.requestLimit = 2*p.delayMax + 2*p.syncMax + pick(s, []int64{20, 80, 200})
-	p.slowMax = pick(s, []int64{p.requestLimit / 2, p.requestLimit, 4 * p.requestLimit, 1500})
+	if s.opts.Ticks > 0 {
+		p.chaos = s.opts.Ticks
+	}
+	p.leaveOut()
+	q := p.quorum
+	if p.on.has(FeatLimbo | FeatGone | FeatAmnesia) {
+		p.losses = min(q.Ack-1, 3)
+	}
+	p.bookies = min(q.Ensemble+p.losses+r.IntN(4), bookiesMax)
 	return p
 }
 
-// duel draws a short fight: one writer of a few entries and recoverers that come
-// while its adds are in flight, with every message at its own speed and many
-// fences lost. Whatever order of the messages can break, it finds.
-func (s *sim) duel() profile {
+// leaveOut takes what is off out of the profile.
+func (p *profile) leaveOut() {
+	off := func(f Features) bool { return !p.on.has(f) }
+	for o := range opCount {
+		if off(FeatDrop) {
+			p.drop[o] = 0
+		}
+		if off(FeatSlow) {
+			p.slow[o] = 0
+		}
+	}
+	for _, x := range []struct {
+		feature Features
+		chance  *float64
+	}{
+		{FeatTwice, &p.twice}, {FeatErrors, &p.fault}, {FeatLateLink, &p.lateLink}, {FeatMetaLost, &p.metaLost},
+		{FeatMetaSlow, &p.metaSlow}, {FeatMetaTwice, &p.metaTwice}, {FeatMetaStale, &p.metaStale},
+	} {
+		if off(x.feature) {
+			*x.chance = 0
+		}
+	}
+	for _, x := range []struct {
+		feature Features
+		every   *int64
+	}{
+		{FeatCrash, &p.crashEvery}, {FeatReadOnly, &p.readOnly}, {FeatCut, &p.cutEvery}, {FeatLag, &p.lagEvery},
+		{FeatPause, &p.pauseEvery}, {FeatSwap, &p.swapEvery}, {FeatRecoverers, &p.recoverEvery}, {FeatDelete, &p.deleteEvery},
+		{FeatLimbo | FeatGone | FeatAmnesia, &p.loseEvery},
+	} {
+		if off(x.feature) {
+			*x.every = 0
+		}
+	}
+	if off(FeatReaders) {
+		p.readers = 0
+	}
+	if off(FeatRivals) {
+		p.writers = 1
+	}
+	if off(FeatLateChange) && p.policy == quorum.ReplaceLate {
+		p.policy = quorum.ReplaceOrGoOn
+	}
+}
+
+// drawFight draws a long fight of writers over a stream.
+func drawFight(r *rand.Rand) profile {
 	p := profile{
-		chaos: 600, lives: 1,
-		delayMax:    pick(s, []int64{5, 20}),
+		on:          Features(r.Uint32()) & (featEnd - 1),
+		chaos:       pick(r, int64(800), 1500, 3000),
+		writers:     2 + r.IntN(2),
+		lives:       6,
+		twice:       pick(r, 0.02, 0.1),
+		delayMax:    pick(r, int64(2), 10, 40),
+		fault:       pick(r, 0.01, 0.05),
+		refuse:      pick(r, 0, 0.7, 1),
+		syncMax:     pick(r, int64(1), 10, 60),
+		crashEvery:  pick(r, int64(150), 300, 800),
+		downMax:     pick(r, int64(50), 300, 1000),
+		cutEvery:    pick(r, int64(300), 800),
+		metaLost:    pick(r, 0.1, 0.3),
+		metaSlow:    pick(r, 0.1, 0.3),
+		metaTwice:   pick(r, 0.1, 0.5),
+		metaStale:   pick(r, 0.1, 0.5),
+		pauseEvery:  500,
+		swapEvery:   400,
+		deleteEvery: pick(r, int64(200), 600),
+		loseEvery:   pick(r, int64(100), 400, 1000),
+		readOnly:    pick(r, int64(200), 800),
+		policy:      pick(r, quorum.ReplaceOrFail, quorum.ReplaceOrGoOn, quorum.ReplaceLate),
+		pushesMax:   pick(r, 3, 30, 300),
+		outstanding: pick(r, 1, 4, 10),
+		stealMax:    pick(r, int64(100), 400, 1200),
+		readers:     1 + r.IntN(2),
+		lagEvery:    pick(r, int64(40), 200),
+		lateLink:    pick(r, 0.2, 0.5),
+		windowMax:   pick(r, 1, 2, 8),
+	}
+	p.recoverEvery = pick(r, int64(150), 500)
+	p.quorum.Ensemble = 1 + r.IntN(6)
+	p.quorum.Write = 1 + r.IntN(p.quorum.Ensemble)
+	p.quorum.Ack = 1 + r.IntN(p.quorum.Write)
+	if r.IntN(2) == 0 { // half of all as people use them
+		p.quorum = pick(r, duelQuorums...)
+	}
+	drop := pick(r, 0.01, 0.05, 0.2)
+	slow := pick(r, 0.01, 0.1, 0.3)
+	for o := range opCount {
+		p.drop[o] = drop * float64(r.IntN(3))
+		p.slow[o] = slow * float64(r.IntN(3))
+	}
+	p.requestLimit = 2*p.delayMax + 2*p.syncMax + pick(r, int64(20), 80, 200)
+	p.slowMax = pick(r, p.requestLimit/2, p.requestLimit, 4*p.requestLimit, 1500)
+	return p
+}
+
+// drawDuel draws a short fight: one writer of a few entries and recoverers that
+// come while its adds are in flight, with every message at its own speed and
+// many fences lost. Whatever order of the messages can break, it finds.
+func drawDuel(r *rand.Rand) profile {
+	p := profile{
+		on:          (Features(r.Uint32()) | FeatDrop | FeatSlow) & (featEnd - 1),
+		duel:        true,
+		quorum:      pick(r, duelQuorums...),
+		chaos:       600,
+		writers:     1,
+		lives:       1,
+		delayMax:    pick(r, int64(5), 20),
 		syncMax:     1,
 		refuse:      0.5,
-		policy:      pick(s, []quorum.Policy{quorum.ReplaceOrFail, quorum.ReplaceOrGoOn}),
-		pushesMax:   pick(s, []int{4, 30}),
-		outstanding: pick(s, []int{2, 8}),
+		policy:      pick(r, quorum.ReplaceOrFail, quorum.ReplaceOrGoOn),
+		pushesMax:   pick(r, 4, 30),
+		outstanding: pick(r, 2, 8),
 		stealMax:    100,
-		readers:     s.rng.IntN(2),
-		windowMax:   pick(s, []int{1, 8}),
-		crashEvery:  pick(s, []int64{0, 0, 40}),
+		readers:     1,
+		windowMax:   pick(r, 1, 8),
+		crashEvery:  pick(r, int64(0), 0, 40),
 		downMax:     10,
+		loseEvery:   pick(r, int64(30), 100),
 		metaFast:    true,
 	}
-	p.drop[opLACRead] = pick(s, []float64{0.1, 0.3, 0.6})
-	p.slow[opAdd] = pick(s, []float64{0.2, 0.5})
+	p.drop[opLACRead] = pick(r, 0.1, 0.3, 0.6)
+	p.slow[opAdd] = pick(r, 0.2, 0.5)
 	p.slowMax = 10 * p.delayMax
-	p.drop[opFenceRead] = pick(s, []float64{0, 0.1, 0.5})
-	p.drop[opAdd] = pick(s, []float64{0, 0.05})
-	p.drop[opRecoveryAdd] = pick(s, []float64{0, 0, 0.3})
+	p.drop[opFenceRead] = pick(r, 0, 0.1, 0.5)
+	p.drop[opAdd] = pick(r, 0, 0.05)
+	p.drop[opRecoveryAdd] = pick(r, 0, 0, 0.3)
 	p.requestLimit = 12*p.delayMax + 20
 	return p
 }

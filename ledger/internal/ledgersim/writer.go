@@ -15,7 +15,7 @@ type writerActor struct {
 }
 
 func (s *sim) newWriterActor() {
-	w := &writerActor{c: s.newClient("w" + string(rune('1'+len(s.clients)%9))), lives: 1 + s.rng.IntN(s.prof.lives)}
+	w := &writerActor{c: s.newClient("w"), lives: 1 + s.rng.IntN(s.prof.lives)}
 	w.takeover()
 }
 
@@ -36,7 +36,7 @@ func (w *writerActor) takeover() {
 			w.write(l)
 		})
 	}
-	if len(s.ledgers) == 0 {
+	if len(s.ledgers) == 0 || s.ledgers[len(s.ledgers)-1].deleted {
 		create()
 		return
 	}
@@ -55,41 +55,43 @@ func (w *writerActor) later() {
 
 // ledgerWriter is the shell around one Writer core.
 type ledgerWriter struct {
-	actor *writerActor
-	c     *client
-	l     *ledger
-	core  *quorum.Writer
-	meta  metaShell
-	done  bk.EntryID // completions reported
-	left  int        // entries still to push
-	lacs  []bk.EntryID
+	actor    *writerActor
+	c        *client
+	l        *ledger
+	core     *quorum.Writer
+	meta     metaShell
+	pushFn   func()
+	left     int               // entries still to push
+	seen     [bookiesMax]int32 // by bookie: epoch of the connection answers came over, plus one
+	finished bool
 }
 
 func (w *writerActor) write(l *ledger) {
 	s := w.c.s
 	core, err := quorum.NewWriter(quorum.WriterConfig{
-		Quorum: s.q, Metadata: l.meta, Policy: s.prof.policy, Mutation: s.opts.Mutation,
+		Quorum: s.q, Metadata: l.history[0], Policy: s.prof.policy, DeferredSync: l.deferred,
 	})
 	if err != nil {
-		s.tracef("%s cannot write L%d: %v", w.c.name, l.n, err) // recovered before it began
-		w.later()
+		s.violate("sim", "%s cannot write L%d: %v", w.c.name, l.n, err)
 		return
 	}
-	lw := &ledgerWriter{actor: w, c: w.c, l: l, core: core, done: bk.InvalidEntryID, left: 1 + s.rng.IntN(s.prof.pushesMax)}
+	lw := &ledgerWriter{actor: w, c: w.c, l: l, core: core, left: 1 + s.rng.IntN(s.prof.pushesMax)}
 	lw.meta = metaShell{c: w.c, l: l, version: 0, core: core, after: lw.act}
-	if l.version != 0 { // the answer of the creation was slow
-		lw.meta.version = -1
-	}
+	lw.pushFn = lw.push
+	s.writers = append(s.writers, lw)
 	lw.pushLater()
 }
 
 func (w *ledgerWriter) pushLater() {
-	w.c.run(w.c.s.rng.Int64N(2*w.c.s.prof.delayMax+4), w.push)
+	w.c.run(w.c.s.rng.Int64N(2*w.c.s.prof.delayMax+4), w.pushFn)
 }
 
 // push pushes a burst, or decides what to do at the end.
 func (w *ledgerWriter) push() {
 	s := w.c.s
+	if s.quiet {
+		return
+	}
 	for range 1 + s.rng.IntN(4) {
 		if w.left == 0 || w.core.Pending() >= s.prof.outstanding || w.core.Err() != nil {
 			break
@@ -112,15 +114,20 @@ func (w *ledgerWriter) push() {
 		w.core.BookiesChanged()
 		w.act()
 	}
-	if w.core.Err() == nil && s.rng.IntN(3) == 0 {
+	if w.core.Err() == nil && s.prof.on.has(FeatPublish) && s.rng.IntN(3) == 0 {
 		w.publishLAC()
+	}
+	if w.l.deferred && w.core.Err() == nil && s.rng.IntN(3) == 0 {
+		if _, err := w.core.Force(); err == nil {
+			s.stats.Forces++
+		}
+		w.act()
 	}
 }
 
 func (w *ledgerWriter) pushOne() {
 	s := w.c.s
-	n := s.rng.IntN(4)
-	add, err := w.core.Push(n)
+	add, err := w.core.Push(s.rng.IntN(4))
 	if err != nil {
 		return
 	}
@@ -129,28 +136,60 @@ func (w *ledgerWriter) pushOne() {
 		s.violate("rule 4", "%s pushed entry %d of L%d after %d", w.c.name, add.Entry, w.l.n, len(w.l.pushed)-1)
 		return
 	}
-	payload := s.rng.Uint64() | 1
-	w.l.pushed = append(w.l.pushed, pushed{payload: payload, length: add.Length, at: s.now})
-	w.lacs = append(w.lacs, add.LAC)
-	s.tracef("%s pushes %d to L%d lac=%d", w.c.name, add.Entry, w.l.n, add.LAC)
+	w.l.pushed = append(w.l.pushed, pushed{payload: s.rng.Uint64() | 1, length: add.Length, lac: add.LAC, at: s.now})
+	if s.opts.Trace != nil {
+		s.tracef("%s pushes %d to L%d lac=%d", w.c.name, add.Entry, w.l.n, add.LAC)
+	}
 	for k := range s.q.Write {
-		p := quorum.Position(s.q, add.Entry, k)
+		p := (add.First + k) % s.q.Ensemble
 		w.send(add.Entry, w.core.Slot(p), w.core.Bookie(p))
 	}
 }
 
 func (w *ledgerWriter) send(e bk.EntryID, slot quorum.Slot, b bk.BookieID) {
-	p := w.l.pushed[e]
-	r := request{op: opAdd, ledger: w.l.n, entry: e, copy: copyOf{payload: p.payload, lac: w.lacs[e], length: p.length}}
-	w.c.call(w.c.s.bookie(b), r, func(a answer) {
-		w.c.s.tracef("%s add %d of L%d at %s: %v", w.c.name, e, w.l.n, b, a.err)
-		if a.err == nil {
-			w.core.Ack(e, slot)
-		} else {
-			w.core.Fail(e, slot, a.err)
-		}
-		w.act()
-	})
+	p := &w.l.pushed[e]
+	w.c.call(w.c.s.bookie(b), request{
+		op: opAdd, deferred: w.l.deferred, ledger: w.l.n, entry: e,
+		copy: copyOf{payload: p.payload, lac: p.lac, length: p.length},
+	}, w, slot, 0)
+}
+
+func (w *ledgerWriter) answer(k *call, a answer) {
+	s := w.c.s
+	if s.opts.Trace != nil && k.request.op != opWriteLAC {
+		s.tracef("%s add %d of L%d at %s (force %d): %v", w.c.name, k.request.entry, w.l.n, k.b.id, k.tag, a.err)
+	}
+	if a.err == nil {
+		w.heardFrom(k)
+	}
+	e := k.request.entry
+	switch {
+	case k.request.op == opWriteLAC:
+		return
+	case k.request.op == opForce && a.err == nil:
+		w.core.ForceAck(uint32(k.tag), k.slot)
+	case k.request.op == opForce:
+		w.core.ForceFail(uint32(k.tag), k.slot, a.err)
+	case a.err == nil:
+		w.core.Ack(e, k.slot)
+	default:
+		w.core.Fail(e, k.slot, a.err)
+	}
+	w.act()
+}
+
+// heardFrom tells the core of a connection made since the ledger was created,
+// before the first answer that came over it.
+func (w *ledgerWriter) heardFrom(k *call) {
+	s := w.c.s
+	if !s.prof.on.has(FeatConnection) || w.seen[k.b.n] == k.epoch+1 || w.core.Slot(k.slot.Pos) != k.slot {
+		return
+	}
+	again := w.seen[k.b.n] != 0
+	w.seen[k.b.n] = k.epoch + 1
+	if (again || w.c.links[k.b.n].made >= w.l.created) && s.opts.Bug != BugNoDoubt {
+		w.core.Doubt(k.slot, again)
+	}
 }
 
 // publishLAC sends the LAC to its write set, as an idle writer does (rule 13).
@@ -160,30 +199,32 @@ func (w *ledgerWriter) publishLAC() {
 		return
 	}
 	for k := range w.c.s.q.Write {
-		b := w.core.Bookie(quorum.Position(w.c.s.q, lac, k))
-		w.c.call(w.c.s.bookie(b), request{op: opWriteLAC, ledger: w.l.n, copy: copyOf{lac: lac}}, func(answer) {})
+		p := quorum.Position(w.c.s.q, lac, k)
+		req := request{op: opWriteLAC, ledger: w.l.n, entry: lac, copy: copyOf{lac: lac}}
+		w.c.call(w.c.s.bookie(w.core.Bookie(p)), req, w, w.core.Slot(p), 0)
 	}
 }
 
 // act reports completions and carries out what the core asks for.
 func (w *ledgerWriter) act() {
 	s := w.c.s
-	for w.done < w.core.Completed() {
-		w.done++
-		s.checkAck(w.l, w.done, w.c.name)
-	}
+	s.checkProgress(w.l, w.core, w.c.name)
 	for _, a := range w.core.Actions() {
 		switch a.Kind {
 		case quorum.ActSend:
 			w.send(a.Entry, a.Slot, a.Bookie)
 		case quorum.ActPick:
-			w.pick(a.Change)
+			w.c.pick(a.Change, w.core, w.act)
 		case quorum.ActUpdate:
 			w.meta.update(a.Metadata)
+		case quorum.ActForce:
+			w.c.call(s.bookie(a.Bookie), request{op: opForce, ledger: w.l.n}, w, a.Slot, int32(a.Force))
 		case quorum.ActFailed:
 			s.tracef("%s fails %d..%d of L%d: %v", w.c.name, a.Entry, a.Last, w.l.n, a.Err)
+			s.checkFailed(w.l, a.Entry, a.Last, w.c.name)
 		case quorum.ActFinished:
 			s.tracef("%s done with L%d: %v", w.c.name, w.l.n, a.Err)
+			w.finished = true
 			s.checkWriterEnd(w.l, w.core, a.Err)
 			w.actor.later()
 		}
@@ -198,8 +239,6 @@ type replacer interface {
 
 var errNoneLeft = errors.New("no other bookie")
 
-func (w *ledgerWriter) pick(ch quorum.Change) { w.c.pick(ch, w.core, w.act) }
-
 func (c *client) pick(ch quorum.Change, core replacer, after func()) {
 	s := c.s
 	s.stats.Changes++
@@ -207,9 +246,9 @@ func (c *client) pick(ch quorum.Change, core replacer, after func()) {
 		avoid := append(append([]bk.BookieID(nil), ch.Ensemble...), ch.Avoid...)
 		var picks []quorum.Pick
 		for _, p := range ch.Failed {
-			if b, ok := s.choose(1, avoid); ok {
-				picks = append(picks, quorum.Pick{Pos: p, Bookie: b[0]})
-				avoid = append(avoid, b[0])
+			if b := s.choose(avoid); b != nil {
+				picks = append(picks, quorum.Pick{Pos: p, Bookie: b.id})
+				avoid = append(avoid, b.id)
 			}
 		}
 		if len(picks) == 0 {

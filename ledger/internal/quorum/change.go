@@ -12,7 +12,7 @@ import (
 // failed, unless one is in flight: then they wait for the next (rule 14).
 func (w *Writer) startChange() {
 	w.blocked = true
-	if w.picking || w.updating != updateNone || w.phase != phaseOpen {
+	if (w.picking || w.updating != updateNone) && !seeded(mutTwoChanges) || w.phase != phaseOpen {
 		return
 	}
 	if w.max > 0 && w.changes >= w.max {
@@ -87,15 +87,18 @@ func (w *Writer) inEnsemble(b bk.BookieID) bool {
 // withEnsemble is m with ens from LAC + 1 on (rule 16).
 func (w *Writer) withEnsemble(m Metadata, ens []bk.BookieID) (Metadata, error) {
 	start := w.head
-	if w.mut.has(MutSegmentAtFailed) && w.next > w.head {
+	if seeded(mutSegmentAtFailed) && w.next > w.head {
 		start = w.next - 1
+	}
+	if seeded(mutSegmentAtLAC) && w.head > 0 {
+		start = w.head - 1
 	}
 	last := m.Last().First
 	out := m
 	switch {
 	case last > start:
 		return Metadata{}, fmt.Errorf("last segment starts at entry %d, behind the last confirmed entry %d: %w", last, w.head-1, bk.ErrMetadataConflict)
-	case last == start:
+	case last == start && !seeded(mutSegmentTwice):
 		out.Segments = slices.Clone(m.Segments)
 		out.Segments[len(out.Segments)-1] = Segment{First: start, Ensemble: ens}
 	default:
@@ -110,7 +113,7 @@ func (w *Writer) NoBookies(err error) {
 		return
 	}
 	w.picking = false
-	if w.policy == ReplaceOrFail || !w.enough() {
+	if w.policy == ReplaceOrFail || !w.enough() && !seeded(mutGoOnWithTooFew) {
 		w.stop(fmt.Errorf("%w: %w", bk.ErrNotEnoughBookies, err))
 		return
 	}
@@ -130,12 +133,14 @@ func (w *Writer) NoBookies(err error) {
 // more as they are, which voids every earlier compare-and-set (rule 48). So they
 // are while a connection is in doubt.
 func (w *Writer) resume() {
-	if w.unsettled || w.doubt {
+	if w.unsettled && !seeded(mutNoBarrier) || w.doubt && !seeded(mutTrustConnection) {
 		w.update(updateChange, w.meta)
 		return
 	}
 	w.blocked = false
-	w.advance()
+	if !seeded(mutNoReexamine) {
+		w.advance()
+	}
 }
 
 // enough reports whether every pending add can still get its ack quorum from
@@ -170,19 +175,16 @@ func (w *Writer) BookiesChanged() {
 // that no recovery had begun: a recovery that begins later fences the bookie as
 // it is now, or the connection breaks again.
 //
-// acked tells that the connection before has brought acknowledgements for this
-// slot. With deferred sync the bookie may have lost those of them that no force
-// has made durable: that ends the ledger (rule 12).
-func (w *Writer) Doubt(s Slot, acked bool) {
+// again tells that there was a connection to this slot before. With deferred sync
+// the bookie may have lost what it acknowledged over that one and no force has
+// made durable: that ends the ledger (rule 12).
+func (w *Writer) Doubt(s Slot, again bool) {
 	if w.phase != phaseOpen || w.inMemory || s.Pos < 0 || s.Pos >= len(w.ens) || w.ens[s.Pos].gen != s.Gen {
 		return
 	}
-	if w.deferred && acked && w.next-1 > w.lac {
-		w.stop(fmt.Errorf("connection to %s changed before entries %d to %d were forced: %w",
-			w.ens[s.Pos].bookie, w.lac+1, w.next-1, bk.ErrBookieUnavailable))
-		return
-	}
-	if w.mut.has(MutTrustNewConnections) {
+	if last := w.ens[s.Pos].acked - 1; w.deferred && again && last > w.lac {
+		w.stop(fmt.Errorf("connection to %s changed before entry %d, acknowledged there, was forced: %w",
+			w.ens[s.Pos].bookie, last, bk.ErrBookieUnavailable))
 		return
 	}
 	w.blocked, w.doubt = true, true
@@ -230,7 +232,7 @@ func (w *Writer) Conflict(fresh Metadata) {
 		w.stopUnclosed(err)
 		return
 	}
-	if w.mut.has(MutOverwriteConflict) {
+	if seeded(mutOverwriteConflict) {
 		w.update(kind, w.want)
 		return
 	}
@@ -239,6 +241,10 @@ func (w *Writer) Conflict(fresh Metadata) {
 		w.meta = fresh
 		w.foundClosed()
 	case StateInRecovery:
+		if seeded(mutChangeInRecovery) {
+			w.conflictOpen(fresh)
+			return
+		}
 		w.meta = fresh
 		w.stopUnclosed(fmt.Errorf("ledger is being recovered: %w", bk.ErrFenced))
 	default:
@@ -302,11 +308,13 @@ func (w *Writer) adopt(ens []bk.BookieID) {
 				continue
 			}
 			pend := w.at(e)
-			if !w.mut.has(MutKeepReplacedAcks) {
+			if !seeded(mutKeepReplacedAcks) {
 				pend.acks &^= 1 << uint(k)
 			}
 			pend.fails &^= 1 << uint(k)
-			w.act(Action{Kind: ActSend, Entry: e, Slot: w.Slot(p), Bookie: ens[p]})
+			if !seeded(mutNoResend) {
+				w.act(Action{Kind: ActSend, Entry: e, Slot: w.Slot(p), Bookie: ens[p]})
+			}
 		}
 	}
 	if w.failing > 0 && w.head < w.next {

@@ -61,9 +61,12 @@ func (w *Writer) failPending(err error) {
 	if w.head < w.next && !w.inMemory {
 		w.act(Action{Kind: ActFailed, Entry: w.head, Last: w.next - 1, Err: err})
 	}
+	w.forces = w.forces[:0]
+	if seeded(mutCloseAtLastPushed) || seeded(mutCloseWithFailedBytes) {
+		return
+	}
 	w.next = w.head
 	w.length = w.headLength
-	w.forces = w.forces[:0]
 }
 
 func (w *Writer) writeClose() {
@@ -71,13 +74,19 @@ func (w *Writer) writeClose() {
 	want.State = StateClosed
 	want.LastEntry = w.lac
 	want.Length = w.lacLength
+	if seeded(mutCloseAtLastPushed) {
+		want.LastEntry = w.next - 1
+	}
+	if seeded(mutCloseAtLastPushed) || seeded(mutCloseWithFailedBytes) {
+		want.Length = w.length
+	}
 	w.update(updateClose, want)
 }
 
 // foundClosed ends a writer that finds its ledger closed (rules 17, 22).
 func (w *Writer) foundClosed() {
 	w.failPending(bk.ErrLedgerClosed)
-	if w.meta.LastEntry == w.lac && w.meta.Length == w.lacLength {
+	if w.meta.LastEntry == w.lac && w.meta.Length == w.lacLength || seeded(mutCloseOverClosed) {
 		w.finish(nil)
 		return
 	}

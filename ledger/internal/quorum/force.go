@@ -47,8 +47,11 @@ func (w *Writer) ForceAck(id uint32, s Slot) (done bool) {
 	f := &w.forces[i]
 	f.acked[s.Pos] = true
 	f.left--
-	if f.left > 0 {
+	if f.left > 0 && !seeded(mutForceFirstAnswer) {
 		return false
+	}
+	if seeded(mutForceCoversLater) {
+		f.last, f.length = w.head-1, w.headLength
 	}
 	if f.last > w.lac {
 		w.lac, w.lacLength = f.last, f.length
@@ -75,4 +78,12 @@ func (w *Writer) findForce(id uint32, s Slot) int {
 		}
 	}
 	return -1
+}
+
+// noteAck remembers how far the bookie of slot has acknowledged entries, of a
+// deferred-sync ledger: until a force these may be in its memory alone.
+func (w *Writer) noteAck(e bk.EntryID, s Slot) {
+	if _, ok := w.match(e, s); ok {
+		w.ens[s.Pos].acked = max(w.ens[s.Pos].acked, e+1)
+	}
 }

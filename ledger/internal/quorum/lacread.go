@@ -31,7 +31,6 @@ type LACAnswer struct {
 type LACRead struct {
 	ledger  bk.LedgerID
 	q       bk.Quorum
-	mut     Mutation
 	heard   []bool
 	done    []bool
 	answers []LACAnswer // of valid answers; Entry is InvalidEntryID elsewhere
@@ -45,7 +44,7 @@ type LACRead struct {
 // positions and gives each one Answer.
 func (r *LACRead) Start(l bk.LedgerID, q bk.Quorum) {
 	*r = LACRead{
-		ledger: l, q: q, mut: r.mut,
+		ledger: l, q: q,
 		heard: make([]bool, q.Ensemble), done: make([]bool, q.Ensemble),
 		answers: make([]LACAnswer, q.Ensemble), left: q.Ensemble, lac: bk.InvalidEntryID,
 	}
@@ -66,7 +65,7 @@ func (r *LACRead) Answer(pos int, a LACAnswer, err error) LACVerdict {
 	case Valid:
 		r.heard[pos] = true
 		r.answers[pos] = a
-		if r.mut.has(MutLargestEntryID) {
+		if seeded(mutLargestEntryID) {
 			a.LAC = a.Entry
 		}
 		r.lac = max(r.lac, a.LAC)
@@ -78,7 +77,7 @@ func (r *LACRead) Answer(pos int, a LACAnswer, err error) LACVerdict {
 			r.verdict = LACFailed
 			return r.verdict
 		}
-		r.heard[pos] = r.mut.has(MutUnknownIsHeard)
+		r.heard[pos] = seeded(mutUnknownIsHeard)
 	}
 	switch {
 	case r.covered():
@@ -90,7 +89,7 @@ func (r *LACRead) Answer(pos int, a LACAnswer, err error) LACVerdict {
 }
 
 func (r *LACRead) covered() bool {
-	if r.mut.has(MutCoverAnyAck) {
+	if seeded(mutCoverAnyAck) {
 		n := 0
 		for _, h := range r.heard {
 			if h {
@@ -110,7 +109,7 @@ func (r *LACRead) LAC() bk.EntryID { return r.lac }
 // of that very entry (rule 38).
 func (r *LACRead) LengthOf(e bk.EntryID) (int64, bool) {
 	for _, a := range r.answers {
-		if e >= 0 && a.Entry == e {
+		if e >= 0 && (a.Entry == e || seeded(mutLengthOfAnswer) && a.Entry > e) {
 			return a.Length, true
 		}
 	}

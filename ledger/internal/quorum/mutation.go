@@ -1,26 +1,70 @@
 package quorum
 
-// Mutation switches on one seeded protocol bug. It exists so that tests can
-// show that the simulation catches the bug; production code leaves it at its
-// zero value, which a test checks.
-type Mutation uint16
+// mutation names one seeded protocol bug. The bugs exist so that tests can show
+// that the suite catches them: where the code asks seeded(mutX), a build with
+// the tag mutants may do the wrong thing. In any other build seeded is false at
+// compile time and nothing of it is left.
+type mutation uint8
 
-// The seeded bugs, named after what they break.
+// The seeded bugs; mutation_on.go says what each breaks.
 const (
-	MutCompleteDuringChange Mutation = 1 << iota // rule 7: complete while an ensemble change is in flight
-	MutKeepReplacedAcks                          // rule 18: keep the acknowledgements of a replaced bookie
-	MutSegmentAtFailed                           // rule 16: new segment at the last pushed entry, not at LAC + 1
-	MutAckAnyGeneration                          // rule 6: count answers of bookies no longer at the position
-	MutNoFenceOnRead                             // rule 34: recovery reads without the fence flag
-	MutUnknownIsMissing                          // rule 35: errors and silence count as missing
-	MutUnknownIsHeard                            // rule 32: errors and silence count as heard
-	MutCoverAnyAck                               // rule 32: any Qa answers suffice, not every window
-	MutLargestEntryID                            // rule 31: the largest entry id, not the largest LAC
-	MutOverwriteConflict                         // rules 17, 38: write over the fresh metadata without testing it
-	MutSkipWriteBack                             // rule 36: close without waiting for the write-back
-	MutCompleteOutOfOrder                        // rule 7: a later entry completes those before it
-	MutMovingLAC                                 // rule 36: write-backs name a LAC that rests on write-backs
-	MutTrustNewConnections                       // address reuse: no proof after a reconnect that the ledger is still open
-)
+	mutNone mutation = iota
 
-func (m Mutation) has(o Mutation) bool { return m&o != 0 }
+	mutAckQuorumLess
+	mutAckAnyGeneration
+	mutDoubleAckCounts
+	mutFailureCounts
+	mutCompleteOutOfOrder
+	mutCompleteDuringChange
+	mutLACAhead
+	mutFencedIsFailure
+	mutIgnoreLateFailure
+	mutSegmentAtFailed
+	mutSegmentAtLAC
+	mutSegmentTwice
+	mutTwoChanges
+	mutKeepReplacedAcks
+	mutNoResend
+	mutNoReexamine
+	mutChangeInRecovery
+	mutOverwriteConflict
+	mutNoBarrier
+	mutTrustConnection
+	mutNeverReplaceLate
+	mutGoOnWithTooFew
+
+	mutCloseAtLastPushed
+	mutCloseWithFailedBytes
+	mutCloseOverClosed
+
+	mutForceFirstAnswer
+	mutForceCoversLater
+	mutDeferredAcksCount
+	mutDeferredChanges
+
+	mutRecoverUnmarked
+	mutRecoverStale
+	mutLACReadUnfenced
+	mutReadUnfenced
+	mutLargestEntryID
+	mutUnknownIsHeard
+	mutCoverAnyAck
+	mutRecoverBelowSegment
+	mutUnknownIsMissing
+	mutOneMissingEnds
+	mutSkipWriteBack
+	mutMovingLAC
+	mutForgetSegments
+	mutLengthOfAnswer
+	mutCloseOverSwaps
+	mutOwnResult
+
+	mutMissingWins
+	mutFirstErrorFails
+	mutClosedMoves
+	mutLACMovesBack
+	mutReadPastLAC
+	mutPollErrorsAreEmpty
+	mutPollOneEmpty
+	mutEnd
+)

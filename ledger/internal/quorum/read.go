@@ -31,7 +31,7 @@ func (t *telling) add(err error) {
 }
 
 func (t *telling) err() error {
-	if t.other != nil {
+	if t.other != nil && !(seeded(mutMissingWins) && t.missing != nil) {
 		return t.other
 	}
 	return t.missing
@@ -115,7 +115,7 @@ func (r *Read) Answer(pos int, err error) ReadVerdict {
 	}
 	r.tell.add(err)
 	switch {
-	case r.n == len(r.order):
+	case r.n == len(r.order), seeded(mutFirstErrorFails):
 		r.verdict = ReadFailed
 	case r.asked < len(r.order):
 		r.verdict = ReadAsk

@@ -16,8 +16,6 @@ type RecoveryConfig struct {
 	// being written back; it bounds the payload the shell holds. The window
 	// starts at one entry and doubles as entries are found. Default 64.
 	WindowMax int
-
-	Mutation Mutation // tests only: a seeded bug
 }
 
 type recoveryPhase uint8
@@ -78,7 +76,6 @@ func NewRecovery(cfg RecoveryConfig) (*Recovery, error) {
 		cfg.WindowMax = 64
 	}
 	r := &Recovery{cfg: cfg, q: cfg.Quorum, meta: cfg.Metadata}
-	r.lac.mut = cfg.Mutation
 	r.begin()
 	return r, nil
 }
@@ -93,6 +90,10 @@ func (r *Recovery) begin() {
 	case StateInRecovery:
 		r.readLAC()
 	default:
+		if seeded(mutRecoverUnmarked) {
+			r.readLAC()
+			return
+		}
 		r.phase = recoveryMark
 		want := r.meta
 		want.State = StateInRecovery
@@ -106,7 +107,7 @@ func (r *Recovery) readLAC() {
 	r.fixed = r.meta.Segments[r.base]
 	r.lac.Start(r.cfg.Ledger, r.q)
 	for p, b := range r.fixed.Ensemble {
-		r.act(Action{Kind: ActReadLAC, Fence: true, Slot: Slot{Pos: p, Gen: r.attempt}, Bookie: b, Entry: bk.InvalidEntryID})
+		r.act(Action{Kind: ActReadLAC, Fence: !seeded(mutLACReadUnfenced), Slot: Slot{Pos: p, Gen: r.attempt}, Bookie: b, Entry: bk.InvalidEntryID})
 	}
 }
 
@@ -128,6 +129,9 @@ func (r *Recovery) LACAnswer(s Slot, a LACAnswer, err error) {
 func (r *Recovery) startReading() {
 	r.phase = recoveryRead
 	lac := max(r.lac.LAC(), r.fixed.First-1)
+	if seeded(mutRecoverBelowSegment) {
+		lac = r.lac.LAC()
+	}
 	if lac > maxEntryID {
 		r.fail(fmt.Errorf("last add confirmed %d: %w", lac, bk.ErrCorrupt))
 		return
@@ -142,7 +146,7 @@ func (r *Recovery) startReading() {
 		r.reads = make([]recoveryReadState, r.cfg.WindowMax)
 	}
 	w, err := newWriter(WriterConfig{
-		Quorum: r.q, Metadata: r.meta, Policy: ReplaceOrGoOn, Mutation: r.cfg.Mutation,
+		Quorum: r.q, Metadata: r.meta, Policy: ReplaceOrGoOn,
 	}, lac+1)
 	if err != nil {
 		r.fail(err)
@@ -203,7 +207,7 @@ func (r *Recovery) settle() {
 		r.issue()
 		return
 	}
-	if r.back.Pending() == 0 || r.cfg.Mutation.has(MutSkipWriteBack) {
+	if r.back.Pending() == 0 || seeded(mutSkipWriteBack) {
 		r.close()
 	}
 }
@@ -217,6 +221,9 @@ func (r *Recovery) close() {
 	}
 	r.phase = recoveryClose
 	want := r.back.Metadata()
+	if seeded(mutForgetSegments) {
+		want = r.meta
+	}
 	want.State = StateClosed
 	want.LastEntry = last
 	want.Length = r.length
@@ -254,17 +261,22 @@ func (r *Recovery) Conflict(fresh Metadata) {
 		r.fail(err)
 		return
 	}
-	if r.cfg.Mutation.has(MutOverwriteConflict) {
+	if seeded(mutOverwriteConflict) {
 		r.update(r.want)
 		return
 	}
 	if fresh.State == StateClosed { // theirs is the ledger (rule 38)
 		r.meta = fresh
+		if seeded(mutOwnResult) && r.phase == recoveryClose {
+			r.meta = r.want
+		}
 		r.finish(nil)
 		return
 	}
 	if r.phase == recoveryMark {
-		r.meta = fresh
+		if !seeded(mutRecoverStale) {
+			r.meta = fresh
+		}
 		r.begin()
 		return
 	}
@@ -285,7 +297,9 @@ func (r *Recovery) conflictClose(fresh Metadata) {
 		return
 	}
 	want := r.want
-	want.Segments = append(append([]Segment(nil), fresh.Segments[:r.base]...), r.want.Segments[r.base:]...)
+	if !seeded(mutCloseOverSwaps) {
+		want.Segments = append(append([]Segment(nil), fresh.Segments[:r.base]...), r.want.Segments[r.base:]...)
+	}
 	r.meta = fresh
 	r.update(want)
 }

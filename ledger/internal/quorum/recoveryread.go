@@ -25,7 +25,7 @@ func (r *Recovery) issue() {
 		e := r.issued
 		r.issued++
 		r.state(e).reset()
-		r.ask(e, r.fixed, !r.cfg.Mutation.has(MutNoFenceOnRead))
+		r.ask(e, r.fixed, !seeded(mutReadUnfenced))
 	}
 }
 
@@ -76,7 +76,7 @@ func (r *Recovery) take(s *recoveryReadState, k int, length int64, err error) bo
 	}
 	s.answered |= 1 << uint(k)
 	out := Classify(err)
-	if out == Unknown && r.cfg.Mutation.has(MutUnknownIsMissing) {
+	if out == Unknown && seeded(mutUnknownIsMissing) {
 		out = Missing
 	}
 	switch out {
@@ -104,7 +104,7 @@ func (r *Recovery) decide() {
 			if !r.recovered(s) {
 				return
 			}
-		case s.missing >= r.q.Write-r.q.Ack+1:
+		case s.missing >= r.q.Write-r.q.Ack+1, seeded(mutOneMissingEnds) && s.missing > 0:
 			r.ended = true
 		case bits.OnesCount64(s.answered) == r.q.Write:
 			r.fail(r.readError(r.next, s))
@@ -159,7 +159,7 @@ func (r *Recovery) recovered(s *recoveryReadState) bool {
 //	  has not seen the close got LAC 5: it
 //	  delivers an entry the ledger lacks
 func (r *Recovery) copyLAC() bk.EntryID {
-	if r.cfg.Mutation.has(MutMovingLAC) {
+	if seeded(mutMovingLAC) {
 		return r.back.LAC()
 	}
 	return r.first - 1

@@ -28,7 +28,7 @@ func (c *Confirmed) Closed() bool { return c.closed }
 // Raise takes a LAC learned from a bookie and reports whether it is news. It
 // never lowers LAC, nor moves that of a closed ledger (rules 25, 27).
 func (c *Confirmed) Raise(lac bk.EntryID) bool {
-	if c.closed || lac <= c.lac {
+	if c.closed && !seeded(mutClosedMoves) || lac <= c.lac && !seeded(mutLACMovesBack) {
 		return false
 	}
 	c.lac = lac
@@ -47,7 +47,9 @@ func (c *Confirmed) Observe(m Metadata) bool {
 }
 
 // Readable reports whether entry e may be read by a normal read (rule 28).
-func (c *Confirmed) Readable(e bk.EntryID) bool { return e >= 0 && e <= c.lac }
+func (c *Confirmed) Readable(e bk.EntryID) bool {
+	return e >= 0 && (e <= c.lac || seeded(mutReadPastLAC) && e == c.lac+1)
+}
 
 // PollVerdict is what a Poll knows after an answer.
 type PollVerdict uint8
@@ -122,7 +124,7 @@ func (p *Poll) Answer(pos int, a PollAnswer, err error) PollVerdict {
 	case err == nil && a.MaxLAC >= p.want:
 		p.verdict = PollLAC
 	default:
-		p.verdict = p.noNews(Classify(err) != Unknown)
+		p.verdict = p.noNews(Classify(err) != Unknown || seeded(mutPollErrorsAreEmpty))
 	}
 	return p.verdict
 }
@@ -132,7 +134,7 @@ func (p *Poll) noNews(heard bool) PollVerdict {
 		p.empty++
 	}
 	switch {
-	case p.empty >= p.q.Ensemble-p.q.Ack+1:
+	case p.empty >= p.q.Ensemble-p.q.Ack+1, seeded(mutPollOneEmpty) && p.empty > 0:
 		return PollEmpty
 	case p.n == p.q.Ensemble:
 		return PollFailed

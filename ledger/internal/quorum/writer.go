@@ -34,9 +34,8 @@ type WriterConfig struct {
 	Quorum       bk.Quorum
 	Metadata     Metadata // as stored; StateOpen, no entry written yet
 	Policy       Policy
-	ChangesMax   int      // ensemble changes before the writer ends; 0 = no limit
-	DeferredSync bool     // rule 12: only forces move LAC
-	Mutation     Mutation // tests only: a seeded bug
+	ChangesMax   int  // ensemble changes before the writer ends; 0 = no limit
+	DeferredSync bool // rule 12: only forces move LAC
 }
 
 type phase uint8
@@ -61,6 +60,8 @@ type position struct {
 	gen       uint32
 	failed    bool // to be replaced
 	tolerated bool // failed, but the writer goes on with it for now
+
+	acked bk.EntryID // deferred sync: behind the last entry acknowledged here
 }
 
 type updateKind uint8
@@ -79,7 +80,6 @@ type Writer struct {
 	changes  int
 	deferred bool
 	inMemory bool // rule 37: ensemble changes are not written, see Recovery
-	mut      Mutation
 
 	meta Metadata // as stored, as far as known; in memory ahead of it when inMemory
 	ens  []position
@@ -137,7 +137,7 @@ func newWriter(cfg WriterConfig, first bk.EntryID) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{
-		q: cfg.Quorum, policy: cfg.Policy, max: cfg.ChangesMax, deferred: cfg.DeferredSync, mut: cfg.Mutation,
+		q: cfg.Quorum, policy: cfg.Policy, max: cfg.ChangesMax, deferred: cfg.DeferredSync,
 		meta: cfg.Metadata, ens: make([]position, cfg.Quorum.Ensemble), ring: make([]pending, 16),
 		head: first, next: first, lac: first - 1, nextFirst: Position(cfg.Quorum, first, 0),
 	}
@@ -175,6 +175,9 @@ func (w *Writer) Push(payloadBytes int) (Add, error) {
 	}
 	w.ring[int(e)&(len(w.ring)-1)] = pending{bytes: int64(payloadBytes), first: first}
 	add := Add{Entry: e, LAC: w.lac, Length: w.length, First: first}
+	if seeded(mutLACAhead) {
+		add.LAC = e - 1
+	}
 	if w.failing > 0 {
 		w.startChange() // rule 8: a failure that came late is acted on now
 	}
@@ -196,7 +199,7 @@ func (w *Writer) match(e bk.EntryID, s Slot) (k int, ok bool) {
 	if s.Pos < 0 || s.Pos >= len(w.ens) || e < 0 || e >= w.next {
 		return 0, false
 	}
-	if w.ens[s.Pos].gen != s.Gen && !w.mut.has(MutAckAnyGeneration) {
+	if w.ens[s.Pos].gen != s.Gen && !seeded(mutAckAnyGeneration) {
 		return 0, false
 	}
 	if e < w.head {
@@ -212,6 +215,9 @@ func (w *Writer) match(e bk.EntryID, s Slot) (k int, ok bool) {
 // Ack reports that the copy of entry e sent for slot is on disk. Completions
 // that follow show in LAC, or Completed for deferred sync.
 func (w *Writer) Ack(e bk.EntryID, s Slot) {
+	if w.deferred {
+		w.noteAck(e, s)
+	}
 	if e < w.head || w.phase != phaseOpen {
 		return
 	}
@@ -220,8 +226,11 @@ func (w *Writer) Ack(e bk.EntryID, s Slot) {
 		return
 	}
 	p := w.at(e)
+	if seeded(mutDoubleAckCounts) && p.acks&(1<<uint(k)) != 0 {
+		p.acks |= p.acks + 1
+	}
 	p.acks |= 1 << uint(k)
-	if w.mut.has(MutCompleteOutOfOrder) && bits.OnesCount64(p.acks) >= w.q.Ack && !w.blocked {
+	if seeded(mutCompleteOutOfOrder) && w.hasQuorum(e) && !w.blocked {
 		for w.head <= e {
 			w.complete()
 		}
@@ -233,18 +242,27 @@ func (w *Writer) Ack(e bk.EntryID, s Slot) {
 
 // advance completes the head of the queue while it has its ack quorum (rule 7).
 func (w *Writer) advance() {
-	if w.blocked && !w.mut.has(MutCompleteDuringChange) {
+	if w.blocked && !seeded(mutCompleteDuringChange) {
 		return
 	}
-	for w.head < w.next && bits.OnesCount64(w.at(w.head).acks) >= w.q.Ack {
+	for w.head < w.next && w.hasQuorum(w.head) {
 		w.complete()
 	}
+}
+
+// hasQuorum reports whether entry e has its ack quorum.
+func (w *Writer) hasQuorum(e bk.EntryID) bool {
+	need := w.q.Ack
+	if seeded(mutAckQuorumLess) {
+		need--
+	}
+	return bits.OnesCount64(w.at(e).acks) >= need
 }
 
 func (w *Writer) complete() {
 	w.headLength += w.at(w.head).bytes
 	w.head++
-	if !w.deferred {
+	if !w.deferred || seeded(mutDeferredAcksCount) {
 		w.lac = w.head - 1
 		w.lacLength = w.headLength
 	}
@@ -264,14 +282,21 @@ func (w *Writer) Fail(e bk.EntryID, s Slot, err error) {
 	if !ok {
 		return
 	}
+	if seeded(mutFailureCounts) && errors.Is(err, bk.ErrTimeout) {
+		w.Ack(e, s)
+		return
+	}
+	if seeded(mutIgnoreLateFailure) && e < w.head {
+		return
+	}
 	switch {
-	case errors.Is(err, bk.ErrFenced): // rule 9
+	case errors.Is(err, bk.ErrFenced) && !seeded(mutFencedIsFailure): // rule 9
 		w.stop(err)
 		return
 	case errors.Is(err, bk.ErrUnauthorized) && e >= w.head: // rule 9
 		w.stop(err)
 		return
-	case w.deferred: // rule 12: no ensemble change can be sound
+	case w.deferred && !seeded(mutDeferredChanges): // rule 12: no ensemble change can be sound
 		w.stop(err)
 		return
 	}
@@ -295,7 +320,7 @@ func (w *Writer) failPosition(p, lost int, readOnly bool) {
 		pos.tolerated = true
 	}
 	if pos.tolerated {
-		if lost <= w.q.Write-w.q.Ack && !readOnly {
+		if lost <= w.q.Write-w.q.Ack && !readOnly || seeded(mutNeverReplaceLate) {
 			return
 		}
 		w.untolerate()
