@@ -177,9 +177,9 @@ func (w *Writer) heardFrom(at quorum.Slot, epoch uint64) {
 	if s.epoch == epoch {
 		return
 	}
-	acked := s.epoch != 0
+	again := s.epoch != 0
 	s.epoch = epoch
-	w.core.Doubt(at, acked)
+	w.core.Doubt(at, again)
 }
 
 // AddsLost fails all that a bookie has not answered (rule 51).

@@ -14,10 +14,14 @@ func expired(ctx context.Context) error { return timedOut(ctx, context.Cause(ctx
 
 // timedOut is err, with bk.ErrTimeout if it comes of the deadline of ctx.
 func timedOut(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, bk.ErrTimeout) {
+	switch {
+	case err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", bk.ErrTimeout, err)
+	default:
+		return fmt.Errorf("%w: %w: %w", bk.ErrTimeout, context.Cause(ctx), err)
 	}
-	return fmt.Errorf("%w: %w", bk.ErrTimeout, err)
 }
 
 // bounded gives ctx the deadline of a metadata operation, unless it has an
