@@ -1,4 +1,4 @@
-# Everything needs Go alone. `make demo` and `make test` do all their own set-up.
+# `make demo` needs Go alone; `make test` also a JDK and Maven, to test against Java. Both do all their own set-up.
 SHELL := /bin/bash
 GO ?= go
 SEED ?= 1
@@ -6,18 +6,21 @@ N ?= 100000
 FUZZTIME ?= 10s
 SOAK ?= 10m
 
-.PHONY: build demo test race lint fuzz-short sim soak gen bench clean
+.PHONY: build demo test interop race lint fuzz-short sim soak gen bench clean
 
 build: ; $(GO) build -o bin/loglode ./cmd/loglode
 
 # The main job on real input: real processes, kills, replay, checksums.
 demo: build ; $(GO) run ./cmd/internal/demo -binary bin/loglode $(if $(DEMO_INPUT),-input "$(DEMO_INPUT)")
 
-test: build ; $(GO) test -timeout 20m ./...
+test: build ; $(GO) test -timeout 20m ./... && $(MAKE) interop
+
+# Apache's client, bookies and ZooKeeper against ours; writes docs/interop.md.
+interop: ; $(GO) test -count=1 -tags interop -timeout 20m ./cmd/internal/interop/...
 
 race: ; $(GO) test -race -timeout 40m ./...
 
-lint: ; test -z "$$(gofmt -l $$(git ls-files '*.go'))" && $(GO) vet ./... && $(GO) test ./cmd/internal/tidy
+lint: ; test -z "$$(gofmt -l $$(git ls-files '*.go'))" && $(GO) vet ./... && $(GO) vet -tags interop ./cmd/internal/interop/... && $(GO) test ./cmd/internal/tidy
 
 # Each fuzz target for FUZZTIME.
 fuzz-short: ; $(GO) run ./cmd/internal/fuzzall -time $(FUZZTIME)

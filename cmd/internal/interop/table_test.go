@@ -5,7 +5,9 @@ package interop
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +100,6 @@ func (tb *table) markdown() string {
 		fmt.Fprintf(&b, " %s |", c)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(tb.columns)) + "\n")
-	var notes []string
 	for _, r := range tb.rows {
 		fmt.Fprintf(&b, "| %s |", r.name)
 		for _, c := range tb.columns {
@@ -106,10 +107,6 @@ func (tb *table) markdown() string {
 			switch {
 			case r.not[c.client] != "":
 				text = notThere
-				note := fmt.Sprintf("%s, %s: %s.", c.client, r.name, r.not[c.client])
-				if !strings.Contains(strings.Join(notes, "\n"), note) {
-					notes = append(notes, note)
-				}
 			case tb.results[key(r, c)]:
 				text = passed
 			}
@@ -117,13 +114,23 @@ func (tb *table) markdown() string {
 		}
 		b.WriteString("\n")
 	}
-	for _, n := range notes {
-		fmt.Fprintf(&b, "\n%s %s", notThere, n)
+	return b.String() + tb.notes()
+}
+
+// notes says what the cells without a result mean.
+func (tb *table) notes() string {
+	why := map[string]bool{}
+	for _, r := range tb.rows {
+		for c, reason := range r.not {
+			if slices.ContainsFunc(tb.columns, func(x column) bool { return x.client == c }) {
+				why[fmt.Sprintf("%s (%s)", reason, c)] = true
+			}
+		}
 	}
-	if len(notes) > 0 {
-		b.WriteString("\n")
+	if len(why) == 0 {
+		return ""
 	}
-	return b.String()
+	return fmt.Sprintf("\n%s %s.\n", notThere, strings.Join(slices.Sorted(maps.Keys(why)), "; "))
 }
 
 const docFile = "../../../docs/interop.md"
