@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,9 +35,19 @@ import (
 // from the bookies'.
 const bookiesEnv = "LOGLODE_LEDGER_BENCH_BOOKIES"
 
+// bookieCountEnv says how many bookies, if not three.
+const bookieCountEnv = bookiesEnv + "_N"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(bookiesEnv); dir != "" {
 		if err := runBookies(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if bookies := os.Getenv(pacedEnv); bookies != "" {
+		if err := runPaced(strings.Split(bookies, ",")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -47,7 +58,11 @@ func TestMain(m *testing.M) {
 
 // runBookies serves until its input ends.
 func runBookies(dir string) error {
-	for i := range 3 {
+	n := 3
+	if s := os.Getenv(bookieCountEnv); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	for i := range n {
 		at := filepath.Join(dir, fmt.Sprint(i))
 		b, err := bookie.Open(context.Background(), bookie.Options{
 			JournalDirs: []string{filepath.Join(at, "journal")}, LedgerDirs: []string{filepath.Join(at, "ledgers")},
