@@ -66,11 +66,29 @@ func (l *listed) require(t *testing.T, want layout.Bookies) {
 	require.ElementsMatch(t, want.ReadOnly, got.ReadOnly)
 }
 
+// eachTree runs a test in a synctest bubble, once with a cluster in etcd's tree
+// and once with one in ZooKeeper's.
+func eachTree(t *testing.T, test func(t *testing.T, tree *memstore.Tree)) {
+	for kind, newTree := range map[layout.Kind]func() *memstore.Tree{
+		layout.Etcd: memstore.NewTree, layout.Hierarchical: memstore.NewStrictTree,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tree := newTree()
+				s := tree.Open()
+				_, err := layout.InitKind(t.Context(), s, "/bk", kind)
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+				test(t, tree)
+			})
+		})
+	}
+}
+
 // TestLostSessionIsReplaced ends the session of a bookie behind its back: it is
 // listed again at once, as what it is by then.
 func TestLostSessionIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tree := memstore.NewTree()
+	eachTree(t, func(t *testing.T, tree *memstore.Tree) {
 		store := &sessions{Store: tree.Open()}
 		b := open(t, smallOptions(vfs.NewMem()))
 		l := registerIn(t, b, store)
@@ -96,8 +114,8 @@ func TestLostSessionIsReplaced(t *testing.T) {
 // TestOwnOldNodeIsWaitedOut: a session that only its holder lost keeps its node
 // for a TTL; then the bookie is listed by its new one.
 func TestOwnOldNodeIsWaitedOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &sessions{Store: memstore.New()}
+	eachTree(t, func(t *testing.T, tree *memstore.Tree) {
+		store := &sessions{Store: tree.Open()}
 		b := open(t, smallOptions(vfs.NewMem()))
 		l := registerIn(t, b, store)
 		store.current().Abandon()
@@ -114,11 +132,10 @@ func TestOwnOldNodeIsWaitedOut(t *testing.T) {
 	})
 }
 
-// TestRestartAfterAKillWaitsOutItsOldLease: the node of the killed process is
+// TestR18RestartAfterAKillWaitsOutItsOldLease: the node of the killed process is
 // there for a TTL; the new one is listed right after, and not before.
-func TestRestartAfterAKillWaitsOutItsOldLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tree := memstore.NewTree()
+func TestR18RestartAfterAKillWaitsOutItsOldLease(t *testing.T) {
+	eachTree(t, func(t *testing.T, tree *memstore.Tree) {
 		killed, store := tree.Open(), tree.Open()
 		b := open(t, smallOptions(vfs.NewMem()))
 		old := registerIn(t, b, killed)
@@ -137,11 +154,10 @@ func TestRestartAfterAKillWaitsOutItsOldLease(t *testing.T) {
 	})
 }
 
-// TestTwoBookiesWithOneID: the second one is refused, in bounded time, and the
+// TestR18TwoBookiesWithOneID: the second one is refused, in bounded time, and the
 // first one stays listed.
-func TestTwoBookiesWithOneID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tree := memstore.NewTree()
+func TestR18TwoBookiesWithOneID(t *testing.T) {
+	eachTree(t, func(t *testing.T, tree *memstore.Tree) {
 		first, store := tree.Open(), tree.Open()
 		b := open(t, smallOptions(vfs.NewMem()))
 		l := registerIn(t, b, first)
