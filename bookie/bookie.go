@@ -36,6 +36,11 @@ type Bookie struct {
 	opened bool         // by Open, before any goroutine of the bookie runs
 	accept atomic.Bool  // requests are taken
 	calls  sync.RWMutex // held for reading by each request, for writing by Close
+
+	life      context.Context // ends when Close begins
+	endLife   context.CancelFunc
+	collectMu sync.Mutex    // one pass at a time
+	collector chan struct{} // closed when its goroutine ended; nil without one
 }
 
 // journalRef is one journal and what its goroutine needs to answer.
@@ -55,6 +60,7 @@ func Open(ctx context.Context, o Options) (*Bookie, error) {
 	}
 	o = o.withDefaults()
 	b := &Bookie{o: o, log: o.Logger.Named("bookie")}
+	b.life, b.endLife = context.WithCancel(context.Background())
 	b.state.changed = b.stateChanged
 	b.pendings.New = func() any { return &pending{b: b} }
 	var err error
@@ -62,6 +68,7 @@ func Open(ctx context.Context, o Options) (*Bookie, error) {
 		return nil, err
 	}
 	if err := b.open(ctx); err != nil {
+		b.endLife()
 		return nil, errors.Join(err, b.release())
 	}
 	return b, nil
@@ -90,6 +97,10 @@ func (b *Bookie) open(ctx context.Context) error {
 		s.start()
 	}
 	b.accept.Store(true)
+	if o.Collect.Ledgers != nil {
+		b.collector = make(chan struct{})
+		go b.runCollector()
+	}
 	return nil
 }
 
@@ -175,6 +186,10 @@ func (b *Bookie) leave() { b.calls.RUnlock() }
 // Close answers what is queued, flushes, ends all goroutines and unlocks the
 // directories.
 func (b *Bookie) Close() error {
+	b.endLife() // of passes of the garbage collection, which would hold up what follows
+	if b.collector != nil {
+		<-b.collector
+	}
 	b.calls.Lock()
 	was := b.accept.Swap(false)
 	b.calls.Unlock()

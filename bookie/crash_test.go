@@ -29,6 +29,7 @@ type entryKey struct {
 // acked is what a bookie has acknowledged: what it may never lose.
 type acked struct {
 	entries map[entryKey][]byte
+	deleted map[bk.LedgerID]bool // from the metadata; the entries of those are not above
 	fenced  map[bk.LedgerID]bool
 	lac     map[bk.LedgerID]bk.EntryID // of explicit LACs
 }
@@ -43,7 +44,7 @@ type story struct {
 }
 
 func newStory() *story {
-	return &story{now: acked{map[entryKey][]byte{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bk.EntryID{}}, sent: map[uint64][]byte{}}
+	return &story{now: acked{map[entryKey][]byte{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bk.EntryID{}}, sent: map[uint64][]byte{}}
 }
 
 func (s *story) AddsDone(rs []AddResult) {
@@ -88,12 +89,37 @@ func (s *story) writeLAC(b *Bookie, l bk.LedgerID, lac bk.EntryID) {
 	}
 }
 
+// remove deletes a ledger from the metadata: nothing of it has to stay.
+func (s *story) remove(l bk.LedgerID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.deleted[l] = true
+	for k := range s.now.entries {
+		if k.l == l {
+			delete(s.now.entries, k)
+		}
+	}
+}
+
+// collectOptions has the garbage collection see the metadata as they are now.
+func (a acked) collectOptions(o Options) Options {
+	m := &someLedgers{}
+	for l := range a.deleted {
+		m.remove(l)
+	}
+	o.Collect = CollectOptions{Ledgers: m, MajorRatio: 0.9, BytesPerSec: 1 << 40}
+	return o
+}
+
 func (s *story) snapshot() acked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := acked{map[entryKey][]byte{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bk.EntryID{}}
+	c := acked{map[entryKey][]byte{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bool{}, map[bk.LedgerID]bk.EntryID{}}
 	for k, v := range s.now.entries {
 		c.entries[k] = v
+	}
+	for k, v := range s.now.deleted {
+		c.deleted[k] = v
 	}
 	for k, v := range s.now.fenced {
 		c.fenced[k] = v
@@ -158,8 +184,11 @@ func crashOptions(fs vfs.FS) Options {
 func crashStory(t *testing.T, fs vfs.FS, s *story, rng *rand.Rand) {
 	next := map[bk.LedgerID]bk.EntryID{}
 	lac := bk.InvalidEntryID
-	for range 3 {
-		b := open(t, crashOptions(fs))
+	for round := range 3 {
+		m := &someLedgers{}
+		o := s.snapshot().collectOptions(crashOptions(fs))
+		o.Collect.Ledgers = m
+		b := open(t, o)
 		for step := range 14 {
 			var batch [][]byte
 			for range 1 + rng.IntN(6) {
@@ -167,6 +196,10 @@ func crashStory(t *testing.T, fs vfs.FS, s *story, rng *rand.Rand) {
 				e := next[l]
 				next[l] += bk.EntryID(1 + rng.IntN(2)) // gaps, as in a striped ledger
 				batch = append(batch, body(l, e, fmt.Sprintf("%d/%d %0*d", l, e, 1+rng.IntN(2500), e)))
+			}
+			if step%7 < 4 {
+				gone := bk.LedgerID(200 + 2*round + step/7)
+				batch = append(batch, body(gone, bk.EntryID(step), fmt.Sprintf("%0*d", 1+rng.IntN(5000), step)))
 			}
 			s.add(b, AddFlags(rng.IntN(2))*AddRecovery, batch...)
 			switch step % 7 {
@@ -178,6 +211,14 @@ func crashStory(t *testing.T, fs vfs.FS, s *story, rng *rand.Rand) {
 			case 5:
 				s.wg.Wait()
 				require.NoError(t, b.Flush())
+			case 6: // all of a ledger is stored; it goes, others stay in the same logs
+				s.wg.Wait()
+				gone := bk.LedgerID(200 + 2*round + step/7)
+				s.remove(gone)
+				m.remove(gone)
+				require.NoError(t, b.Flush())
+				_, err := b.Collect(t.Context(), true)
+				require.NoError(t, err)
 			}
 			if rng.IntN(2) == 0 {
 				s.wg.Wait() // a group of its own
@@ -235,21 +276,64 @@ func TestCrashSweep(t *testing.T) {
 	require.Greater(t, len(a.entries), 50)
 	require.Greater(t, len(a.fenced), 2)
 	require.NotEmpty(t, a.lac)
-	for _, op := range []string{"rename .journal", "sync data .journal", "create .log", "sync data .log", "create .sst"} {
+	for _, op := range []string{"rename .journal", "sync data .journal", "create .log", "sync data .log", "create .sst", "remove .log"} {
 		require.Positive(t, ops[op], "the run must have a %q", op)
 	}
+}
+
+// verifyCollected has what is not in the metadata collected: all of it goes, and
+// nothing else.
+func (a acked) verifyCollected(b *Bookie) error {
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	if err := b.Flush(); err != nil { // what is dropped was not changed since a flush
+		return err
+	}
+	if _, err := b.Collect(context.Background(), true); err != nil {
+		return err
+	}
+	for l := range a.deleted {
+		if _, s := b.Read(l, bk.InvalidEntryID, nil); s != bk.StatusNoLedger {
+			return fmt.Errorf("deleted ledger %d after a collection: %v", l, s)
+		}
+	}
+	for _, s := range b.shards {
+		logs, err := s.logs.Logs()
+		if err != nil {
+			return err
+		}
+		for _, log := range logs {
+			if s.isCurrent(log) {
+				continue
+			}
+			live, err := s.liveIn(log)
+			if err != nil {
+				return err
+			}
+			if float64(live.bytes) < 0.9*float64(live.size) {
+				return fmt.Errorf("entry log %d of %s: %d of %d bytes are live after a collection", log, s.dir, live.bytes, live.size)
+			}
+		}
+	}
+	return a.verify(b)
 }
 
 // reopen opens what a crash left and compares; at some cuts it crashes again
 // after more adds, or closes and opens once more.
 func reopen(fs *vfs.MemFS, c cut, rng *rand.Rand) error {
-	b, err := Open(context.Background(), crashOptions(fs))
+	b, err := Open(context.Background(), c.want.collectOptions(crashOptions(fs)))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = b.Close() }()
 	if err := c.want.verify(b); err != nil {
 		return err
+	}
+	if c.n%3 == 0 {
+		if err := c.want.verifyCollected(b); err != nil {
+			return fmt.Errorf("collected: %w", err)
+		}
 	}
 	if c.n%5 != 0 {
 		return nil

@@ -14,6 +14,7 @@ type Events struct {
 	Fenced       func(bk.LedgerID)          // goroutine of the fence, once it is durable
 	StateChanged func(State, error)         // any goroutine; error is the cause, if there is one
 	Corrupt      func(*bk.CorruptError)     // goroutine of the read that met the damage
+	Collected    func(CollectInfo, error)   // goroutine of the pass, after it
 	Replayed     func(records, bytes int64) // goroutine of Open
 }
 

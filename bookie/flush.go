@@ -38,6 +38,7 @@ func (s *shard) flushNow() error {
 type flushing struct {
 	next    []index.Mark
 	dirty   []*ledgerstate.State
+	dropped []*ledgerstate.State // ledgers that end with this flush
 	arena   *writecache.Arena
 	applied bool // all is in the index, though maybe not durably
 }
@@ -48,9 +49,24 @@ type flushing struct {
 //     arena or an earlier one, and its state is among the changed ones.
 //   - The changed states before the arena: an entry that misses this arena
 //     marks its state again.
+//   - Ledgers to drop after the changed states: one that did not change since
+//     the flush before has no record in the journal at or above the mark. One
+//     whose records were replayed without the one that has its key would keep
+//     the bookie from starting.
 func (s *shard) begin() *flushing {
 	f := &flushing{next: s.tails()}
 	f.dirty = s.table.TakeDirty()
+	for _, l := range s.doomed {
+		st, ok, err := s.table.Drop(l)
+		if err != nil {
+			s.b.logError("drop ledger", l, err)
+			continue
+		}
+		if ok {
+			f.dropped = append(f.dropped, st)
+		}
+	}
+	s.doomed = nil
 	f.arena = s.cache.Freeze()
 	return f
 }
@@ -65,7 +81,7 @@ func (s *shard) flush(always bool) error {
 	if f == nil {
 		f = s.begin()
 	}
-	if f.arena.Len() == 0 && len(f.dirty) == 0 && !always {
+	if f.arena.Len() == 0 && len(f.dirty) == 0 && len(f.dropped) == 0 && !always {
 		s.cache.Drop()
 		return nil
 	}
@@ -77,6 +93,11 @@ func (s *shard) flush(always bool) error {
 	} else {
 		s.retry = nil
 		s.table.Settle(f.dirty)
+		s.table.Settle(f.dropped)
+		for _, st := range f.dropped {
+			s.index.Forget(st.ID)
+		}
+		s.ended += len(f.dropped)
 		s.cache.Drop()
 		s.lastFlush = time.Now()
 		s.setMarks(f.next)
@@ -163,6 +184,11 @@ func (s *shard) fill(f *flushing, batch *index.Batch) error {
 		st.Attempt = s.attempt
 		buf = st.Append(buf[:0])
 		return batch.SetState(st.ID, buf)
+	}
+	for _, st := range f.dropped { // before what may begin them anew
+		if err := batch.DeleteLedger(st.ID); err != nil {
+			return err
+		}
 	}
 	if err := s.storeEntries(f.arena, batch, put); err != nil {
 		return err

@@ -18,6 +18,8 @@ type metrics struct {
 	flushes, flushErrors, flushBytes        prometheus.Counter
 	flushSeconds                            prometheus.Histogram
 	readErrors, corrupt                     prometheus.Counter
+	collections, collectErrors              prometheus.Counter
+	ledgersDropped, logBytesFreed, moved    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -34,6 +36,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.flushSeconds = m.histogram("flush_seconds", "One flush of a write cache.", prometheus.ExponentialBuckets(1e-3, 2, 15))
 	m.readErrors = m.counter("read_errors_total", "Reads answered with an I/O error.")
 	m.corrupt = m.counter("corrupt_total", "Damaged entries and index records met by reads.")
+	m.collections = m.counter("collections_total", "Passes of the garbage collection.")
+	m.collectErrors = m.counter("collection_errors_total", "Passes of the garbage collection that an error ended.")
+	m.ledgersDropped = m.counter("ledgers_dropped_total", "Ledgers dropped, as the metadata did not have them any more.")
+	m.logBytesFreed = m.counter("entrylog_freed_bytes_total", "Bytes of entry logs removed.")
+	m.moved = m.counter("compaction_moved_bytes_total", "Bytes of entries moved by compaction.")
 	if reg == nil {
 		return m, nil
 	}
@@ -88,4 +95,14 @@ func (m *metrics) flushed(f FlushInfo) {
 	m.flushes.Inc()
 	m.flushBytes.Add(float64(f.Bytes))
 	m.flushSeconds.Observe(f.Duration.Seconds())
+}
+
+func (m *metrics) collected(i CollectInfo, err error) {
+	m.collections.Inc()
+	if err != nil {
+		m.collectErrors.Inc()
+	}
+	m.ledgersDropped.Add(float64(i.Deleted))
+	m.logBytesFreed.Add(float64(i.Freed))
+	m.moved.Add(float64(i.Moved))
 }

@@ -26,6 +26,7 @@ type Options struct {
 	AddWait           time.Duration // how long an add waits for room before StatusTooManyRequests; 3 s
 	LedgersInMemory   int           // ledger states kept although idle; 50,000
 
+	Collect    CollectOptions
 	Identity   *Identity // cookie check at start; nil: none
 	Logger     *zap.Logger
 	Registerer prometheus.Registerer
@@ -80,6 +81,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.FlushInterval, time.Minute)
 	orDefault(&o.AddWait, 3*time.Second)
 	orDefault(&o.LedgersInMemory, 50_000)
+	o.Collect = o.Collect.withDefaults()
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}

@@ -2,6 +2,7 @@ package bookie
 
 import (
 	"errors"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -56,12 +57,39 @@ func (b *Bookie) read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Statu
 	if !ok {
 		return dst, bk.StatusNoEntry
 	}
-	body, err := s.logs.Read(p.Log, p.Offset, l, e, p.Size, dst)
-	if err != nil {
-		return dst, b.readFailed(l, e, err)
-	}
-	return body, bk.StatusOK
+	return b.readAt(s, p, l, e, unordered, dst)
 }
+
+// readAt reads an entry from where the index said that it is. Its log may be
+// gone meanwhile: the entry was moved, or its ledger deleted.
+func (b *Bookie) readAt(s *shard, p index.Place, l bk.LedgerID, e bk.EntryID, unordered bool, dst []byte) ([]byte, bk.Status) {
+	for range moveMax {
+		body, err := s.logs.Read(p.Log, p.Offset, l, e, p.Size, dst)
+		if err == nil {
+			return body, bk.StatusOK
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return dst, b.readFailed(l, e, err)
+		}
+		s.index.Forget(l)
+		q, ok, ferr := s.find(l, e, unordered)
+		switch {
+		case ferr != nil:
+			return dst, b.readFailed(l, e, ferr)
+		case !ok:
+			return dst, bk.StatusNoEntry
+		case q == p:
+			return dst, b.readFailed(l, e, err) // it should be there
+		}
+		p = q
+	}
+	return dst, b.readFailed(l, e, errMoving)
+}
+
+// moveMax bounds how often a read follows an entry that is moved.
+const moveMax = 100
+
+var errMoving = errors.New("the entry was moved all the time")
 
 // find asks the index. What the caller knows of the ledger may be old:
 //

@@ -48,6 +48,11 @@ type shard struct {
 	retry     *flushing  // of a flush that failed
 	attempt   uint64
 	lastFlush time.Time
+	doomed    []bk.LedgerID // for the next flush to drop
+	ended     int           // ledgers dropped since doomed was set
+	unflushed bool          // a compaction is in the index, but maybe not durably
+
+	noFooter map[entrylog.LogID][]entrylog.LedgerBytes // ledger maps that no log has; guarded by Bookie.collectMu
 
 	marksMu sync.Mutex   // guards marks
 	marks   []index.Mark // stored ones, one for each journal

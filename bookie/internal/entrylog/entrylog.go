@@ -280,8 +280,10 @@ func (s *Store) evict() {
 
 func (s *Store) release(f *file) {
 	s.mu.Lock()
-	f.refs--
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if f.refs--; f.refs == 0 { // removed meanwhile
+		_ = f.f.Close() // read-only: nothing is lost
+	}
 }
 
 // Close closes all files. Nothing may be read any more.

@@ -149,6 +149,24 @@ func (t *Table) Settle(states []*State) {
 	}
 }
 
+// Drop forgets a ledger of which everything was stored before the flush that is
+// under way took its changes; it reports false if that is not so, or the ledger
+// is not known. The state stays in memory until Settle: what the index has of
+// it goes with this flush. A ledger that is added to meanwhile begins anew.
+func (t *Table) Drop(l bk.LedgerID) (*State, bool, error) {
+	s, err := t.LockKnown(l)
+	if s == nil || err != nil {
+		return nil, false, err
+	}
+	defer s.Mutex.Unlock()
+	if s.dirty || s.taken || s.Fenced && !s.FenceSynced {
+		return nil, false, nil
+	}
+	s.Exists, s.FenceSynced, s.hasLive, s.live, s.taken = false, false, false, 0, true
+	s.Stored = Stored{LAC: bk.InvalidEntryID}
+	return s, true, nil
+}
+
 // Evict forgets states that are stored, have no waiter and were not used since
 // the call before the last one, until at most keep are left.
 func (t *Table) Evict(keep int) {

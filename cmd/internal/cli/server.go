@@ -71,6 +71,9 @@ func (a *app) serverBookieCommand() *cobra.Command {
 serving; SIGTERM drains it, and it survives kill -9. Put journal and ledgers on
 separate devices in production; both flags may be repeated.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkPlace(o.Place); err != nil {
+				return err
+			}
 			o.Logger = a.log
 			s, err := daemon.StartBookie(cmd.Context(), o)
 			if err != nil {
@@ -88,6 +91,8 @@ separate devices in production; both flags may be repeated.`,
 	f.StringArrayVar(&o.LedgerDirs, "ledgers", nil, "ledger `DIR`; may be repeated")
 	f.StringVar(&o.Metrics, "metrics", "", "`HOST:PORT` for Prometheus metrics and profiles (default: none)")
 	f.DurationVar(&o.LeaseTTL, "lease", 5*time.Second, "how long the registration outlives a dead bookie")
+	f.DurationVar(&o.CollectInterval, "gc-interval", 15*time.Minute, "from one garbage collection of deleted ledgers to the next")
+	placeFlags(f, &o.Place)
 	mustRequire(cmd, "metadata")
 	mustRequire(cmd, "journal")
 	mustRequire(cmd, "ledgers")
@@ -99,7 +104,7 @@ func (a *app) serverProxyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "proxy --namespace URI --listen HOST:PORT", Short: "Run one write proxy", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Logger, o.NamespaceURI = a.log, a.namespace
+			o.Logger, o.NamespaceURI, o.Placement = a.log, a.namespace, a.client
 			s, err := daemon.StartProxy(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -123,7 +128,7 @@ func (a *app) devCommand() *cobra.Command {
 prints LOGLODE_NAMESPACE=URI and then "ready"; client commands with no
 --namespace talk to its default address. It restarts on its data; Ctrl-C drains.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Logger = a.log
+			o.Logger, o.Placement = a.log, a.client
 			s, err := daemon.StartDev(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -136,6 +141,7 @@ prints LOGLODE_NAMESPACE=URI and then "ready"; client commands with no
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "data", "./loglode-data", "data `DIR`")
 	f.IntVar(&o.Bookies, "bookies", 3, "number of bookies")
+	f.IntVar(&o.Zones, "zones", 0, "number of zones that the bookies tell to be in (0 = they tell none)")
 	f.IntVar(&o.PortBase, "port-base", 4300, "first `PORT`: etcd; then one for each bookie, then the proxy")
 	return cmd
 }

@@ -29,7 +29,10 @@ type BookieOptions struct {
 	LedgerDirs  []string      // at least one
 	LeaseTTL    time.Duration // of its registration; 0 = 5 s
 	Metrics     string        // host:port of the metrics server; "" = none
+	Place       layout.Place  // where it is; zero = as stored before
 	Logger      *zap.Logger
+
+	CollectInterval time.Duration // from one garbage collection to the next; 0 = 15 min
 }
 
 // Bookie is a running bookie: storage, server and registration.
@@ -39,9 +42,12 @@ type Bookie struct {
 	reg     *bookie.Registration
 	meta    metadata.Store
 	metrics *metricsServer
+	told    int64 // free bytes that clients know of; of firstPlace, then of tellRoom
 
 	ended
-	serving sync.WaitGroup
+	serving  sync.WaitGroup
+	telling  sync.WaitGroup
+	stopTell context.CancelFunc // nil: not telling
 }
 
 // ended tells that a server has ended by itself, and why.
@@ -76,6 +82,9 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := validatePlace(o.Place); err != nil {
+		return nil, fmt.Errorf("bookie %s: %w", id, err)
+	}
 	l, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("bookie %s: %w", id, err)
@@ -96,6 +105,7 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 	registry := prometheus.NewRegistry()
 	b.store, err = bookie.Open(ctx, bookie.Options{
 		JournalDirs: o.JournalDirs, LedgerDirs: o.LedgerDirs,
+		Collect:  bookie.CollectOptions{Ledgers: bookie.ClusterLedgers(cluster), Interval: o.CollectInterval},
 		Identity: &bookie.Identity{ID: id, Cluster: cluster},
 		Logger:   o.Logger, Registerer: registry,
 	})
@@ -110,12 +120,18 @@ func StartBookie(ctx context.Context, o BookieOptions) (_ *Bookie, err error) {
 			b.end(fmt.Errorf("bookie %s: %w", id, err))
 		}
 	})
+	if info.Properties, err = b.firstPlace(ctx, cluster, id, o.Place); err != nil {
+		return nil, fmt.Errorf("bookie %s: %w", id, err)
+	}
 	b.reg, err = b.store.Register(ctx, bookie.RegisterOptions{
 		Cluster: cluster, ID: id, Info: info, TTL: o.LeaseTTL, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register bookie %s: %w", id, err)
 	}
+	tell, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b.stopTell = stop
+	b.telling.Go(func() { b.tellRoom(tell, cluster, id, o.Logger) })
 	b.metrics, err = startMetrics(o.Metrics, registry)
 	return b, err
 }
@@ -177,6 +193,10 @@ const metadataWait = 15 * time.Second
 // time, and closes the storage. It works on a bookie that is only half started.
 func (b *Bookie) Close(ctx context.Context) error {
 	var errs []error
+	if b.stopTell != nil {
+		b.stopTell()
+		b.telling.Wait()
+	}
 	if b.reg != nil {
 		errs = append(errs, b.reg.Close(ctx))
 	}
