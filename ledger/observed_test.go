@@ -319,16 +319,23 @@ func (w *world) checkRecovered(r *ledger.Reader, names []string, ens []*fakebook
 // replaced makes a version 3 read answer EOK with another body.
 func replaced(body []byte) func(frame []byte) []byte {
 	return func(frame []byte) []byte {
-		m, err := wire.DecodeResponseV3(frame[wire.LengthSize:])
-		if err != nil {
-			panic(err)
-		}
-		m.Status, m.ReadResponse.Status = bkpb.StatusCode_EOK.Enum(), bkpb.StatusCode_EOK.Enum()
-		m.ReadResponse.Body = body
-		out, err := wire.AppendV3(nil, m)
-		if err != nil {
-			panic(err)
-		}
-		return out
+		return remade(frame, func(m *bkpb.Response) {
+			m.Status, m.ReadResponse.Status = bkpb.StatusCode_EOK.Enum(), bkpb.StatusCode_EOK.Enum()
+			m.ReadResponse.Body = body
+		})
 	}
+}
+
+// remade changes a version 3 answer.
+func remade(frame []byte, change func(m *bkpb.Response)) []byte {
+	m, err := wire.DecodeResponseV3(frame[wire.LengthSize:])
+	if err != nil {
+		panic(err)
+	}
+	change(m)
+	out, err := wire.AppendV3(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }

@@ -138,6 +138,9 @@ func (b *Bookie) Put(l bk.LedgerID, key, body []byte) {
 	b.put(b.ledger(l, key), body)
 }
 
+// PutLAC stores an explicit LAC.
+func (b *Bookie) PutLAC(l bk.LedgerID, key, body []byte) { b.writeLAC(l, key, body) }
+
 // Remove loses an entry.
 func (b *Bookie) Remove(l bk.LedgerID, e bk.EntryID) {
 	b.mu.Lock()
