@@ -406,6 +406,202 @@ func (x *BookieServiceInfoFormat) GetProperties() map[string]string {
 	return nil
 }
 
+// A ledger that lacks copies, as text.
+type UnderreplicatedLedgerFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       []string               `protobuf:"bytes,1,rep,name=replica" json:"replica,omitempty"` // ids of the missing bookies
+	Ctime         *int64                 `protobuf:"varint,2,opt,name=ctime" json:"ctime,omitempty"`    // ms
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnderreplicatedLedgerFormat) Reset() {
+	*x = UnderreplicatedLedgerFormat{}
+	mi := &file_bookkeeper_metadata_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnderreplicatedLedgerFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnderreplicatedLedgerFormat) ProtoMessage() {}
+
+func (x *UnderreplicatedLedgerFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_bookkeeper_metadata_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnderreplicatedLedgerFormat.ProtoReflect.Descriptor instead.
+func (*UnderreplicatedLedgerFormat) Descriptor() ([]byte, []int) {
+	return file_bookkeeper_metadata_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UnderreplicatedLedgerFormat) GetReplica() []string {
+	if x != nil {
+		return x.Replica
+	}
+	return nil
+}
+
+func (x *UnderreplicatedLedgerFormat) GetCtime() int64 {
+	if x != nil && x.Ctime != nil {
+		return *x.Ctime
+	}
+	return 0
+}
+
+// What the text of a lock or of an election's vote says: who holds it.
+type LockDataFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	BookieId      *string                `protobuf:"bytes,1,opt,name=bookieId" json:"bookieId,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LockDataFormat) Reset() {
+	*x = LockDataFormat{}
+	mi := &file_bookkeeper_metadata_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LockDataFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LockDataFormat) ProtoMessage() {}
+
+func (x *LockDataFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_bookkeeper_metadata_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LockDataFormat.ProtoReflect.Descriptor instead.
+func (*LockDataFormat) Descriptor() ([]byte, []int) {
+	return file_bookkeeper_metadata_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *LockDataFormat) GetBookieId() string {
+	if x != nil && x.BookieId != nil {
+		return *x.BookieId
+	}
+	return ""
+}
+
+// LAYOUT of the under-replication tree, as text.
+type LedgerRereplicationLayoutFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          *string                `protobuf:"bytes,1,req,name=type" json:"type,omitempty"`
+	Version       *int32                 `protobuf:"varint,2,req,name=version" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerRereplicationLayoutFormat) Reset() {
+	*x = LedgerRereplicationLayoutFormat{}
+	mi := &file_bookkeeper_metadata_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerRereplicationLayoutFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerRereplicationLayoutFormat) ProtoMessage() {}
+
+func (x *LedgerRereplicationLayoutFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_bookkeeper_metadata_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerRereplicationLayoutFormat.ProtoReflect.Descriptor instead.
+func (*LedgerRereplicationLayoutFormat) Descriptor() ([]byte, []int) {
+	return file_bookkeeper_metadata_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LedgerRereplicationLayoutFormat) GetType() string {
+	if x != nil && x.Type != nil {
+		return *x.Type
+	}
+	return ""
+}
+
+func (x *LedgerRereplicationLayoutFormat) GetVersion() int32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
+// When the auditor has last done one of its rounds.
+type CheckTimeFormat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ctime         *int64                 `protobuf:"varint,1,req,name=ctime" json:"ctime,omitempty"` // ms
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckTimeFormat) Reset() {
+	*x = CheckTimeFormat{}
+	mi := &file_bookkeeper_metadata_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckTimeFormat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckTimeFormat) ProtoMessage() {}
+
+func (x *CheckTimeFormat) ProtoReflect() protoreflect.Message {
+	mi := &file_bookkeeper_metadata_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckTimeFormat.ProtoReflect.Descriptor instead.
+func (*CheckTimeFormat) Descriptor() ([]byte, []int) {
+	return file_bookkeeper_metadata_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckTimeFormat) GetCtime() int64 {
+	if x != nil && x.Ctime != nil {
+		return *x.Ctime
+	}
+	return 0
+}
+
 type LedgerMetadataFormat_Segment struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	EnsembleMember []string               `protobuf:"bytes,1,rep,name=ensembleMember" json:"ensembleMember,omitempty"`
@@ -416,7 +612,7 @@ type LedgerMetadataFormat_Segment struct {
 
 func (x *LedgerMetadataFormat_Segment) Reset() {
 	*x = LedgerMetadataFormat_Segment{}
-	mi := &file_bookkeeper_metadata_proto_msgTypes[3]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +624,7 @@ func (x *LedgerMetadataFormat_Segment) String() string {
 func (*LedgerMetadataFormat_Segment) ProtoMessage() {}
 
 func (x *LedgerMetadataFormat_Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_bookkeeper_metadata_proto_msgTypes[3]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +664,7 @@ type LedgerMetadataFormat_CustomMetadata struct {
 
 func (x *LedgerMetadataFormat_CustomMetadata) Reset() {
 	*x = LedgerMetadataFormat_CustomMetadata{}
-	mi := &file_bookkeeper_metadata_proto_msgTypes[4]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +676,7 @@ func (x *LedgerMetadataFormat_CustomMetadata) String() string {
 func (*LedgerMetadataFormat_CustomMetadata) ProtoMessage() {}
 
 func (x *LedgerMetadataFormat_CustomMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_bookkeeper_metadata_proto_msgTypes[4]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +720,7 @@ type BookieServiceInfoFormat_Endpoint struct {
 
 func (x *BookieServiceInfoFormat_Endpoint) Reset() {
 	*x = BookieServiceInfoFormat_Endpoint{}
-	mi := &file_bookkeeper_metadata_proto_msgTypes[5]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +732,7 @@ func (x *BookieServiceInfoFormat_Endpoint) String() string {
 func (*BookieServiceInfoFormat_Endpoint) ProtoMessage() {}
 
 func (x *BookieServiceInfoFormat_Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_bookkeeper_metadata_proto_msgTypes[5]
+	mi := &file_bookkeeper_metadata_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +861,17 @@ const file_bookkeeper_metadata_proto_rawDesc = "" +
 	"extensions\x1a=\n" +
 	"\x0fPropertiesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B:Z8github.com/loglode/loglode/metadata/layout/internal/bkpb"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
+	"\x1bUnderreplicatedLedgerFormat\x12\x18\n" +
+	"\areplica\x18\x01 \x03(\tR\areplica\x12\x14\n" +
+	"\x05ctime\x18\x02 \x01(\x03R\x05ctime\",\n" +
+	"\x0eLockDataFormat\x12\x1a\n" +
+	"\bbookieId\x18\x01 \x01(\tR\bbookieId\"O\n" +
+	"\x1fLedgerRereplicationLayoutFormat\x12\x12\n" +
+	"\x04type\x18\x01 \x02(\tR\x04type\x12\x18\n" +
+	"\aversion\x18\x02 \x02(\x05R\aversion\"'\n" +
+	"\x0fCheckTimeFormat\x12\x14\n" +
+	"\x05ctime\x18\x01 \x02(\x03R\x05ctimeB:Z8github.com/loglode/loglode/metadata/layout/internal/bkpb"
 
 var (
 	file_bookkeeper_metadata_proto_rawDescOnce sync.Once
@@ -680,30 +886,34 @@ func file_bookkeeper_metadata_proto_rawDescGZIP() []byte {
 }
 
 var file_bookkeeper_metadata_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_bookkeeper_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_bookkeeper_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_bookkeeper_metadata_proto_goTypes = []any{
 	(LedgerMetadataFormat_State)(0),             // 0: loglode.bkpb.LedgerMetadataFormat.State
 	(LedgerMetadataFormat_DigestType)(0),        // 1: loglode.bkpb.LedgerMetadataFormat.DigestType
 	(*LedgerMetadataFormat)(nil),                // 2: loglode.bkpb.LedgerMetadataFormat
 	(*CookieFormat)(nil),                        // 3: loglode.bkpb.CookieFormat
 	(*BookieServiceInfoFormat)(nil),             // 4: loglode.bkpb.BookieServiceInfoFormat
-	(*LedgerMetadataFormat_Segment)(nil),        // 5: loglode.bkpb.LedgerMetadataFormat.Segment
-	(*LedgerMetadataFormat_CustomMetadata)(nil), // 6: loglode.bkpb.LedgerMetadataFormat.CustomMetadata
-	(*BookieServiceInfoFormat_Endpoint)(nil),    // 7: loglode.bkpb.BookieServiceInfoFormat.Endpoint
-	nil,                                         // 8: loglode.bkpb.BookieServiceInfoFormat.PropertiesEntry
+	(*UnderreplicatedLedgerFormat)(nil),         // 5: loglode.bkpb.UnderreplicatedLedgerFormat
+	(*LockDataFormat)(nil),                      // 6: loglode.bkpb.LockDataFormat
+	(*LedgerRereplicationLayoutFormat)(nil),     // 7: loglode.bkpb.LedgerRereplicationLayoutFormat
+	(*CheckTimeFormat)(nil),                     // 8: loglode.bkpb.CheckTimeFormat
+	(*LedgerMetadataFormat_Segment)(nil),        // 9: loglode.bkpb.LedgerMetadataFormat.Segment
+	(*LedgerMetadataFormat_CustomMetadata)(nil), // 10: loglode.bkpb.LedgerMetadataFormat.CustomMetadata
+	(*BookieServiceInfoFormat_Endpoint)(nil),    // 11: loglode.bkpb.BookieServiceInfoFormat.Endpoint
+	nil,                                         // 12: loglode.bkpb.BookieServiceInfoFormat.PropertiesEntry
 }
 var file_bookkeeper_metadata_proto_depIdxs = []int32{
-	0, // 0: loglode.bkpb.LedgerMetadataFormat.state:type_name -> loglode.bkpb.LedgerMetadataFormat.State
-	5, // 1: loglode.bkpb.LedgerMetadataFormat.segment:type_name -> loglode.bkpb.LedgerMetadataFormat.Segment
-	1, // 2: loglode.bkpb.LedgerMetadataFormat.digestType:type_name -> loglode.bkpb.LedgerMetadataFormat.DigestType
-	6, // 3: loglode.bkpb.LedgerMetadataFormat.customMetadata:type_name -> loglode.bkpb.LedgerMetadataFormat.CustomMetadata
-	7, // 4: loglode.bkpb.BookieServiceInfoFormat.endpoints:type_name -> loglode.bkpb.BookieServiceInfoFormat.Endpoint
-	8, // 5: loglode.bkpb.BookieServiceInfoFormat.properties:type_name -> loglode.bkpb.BookieServiceInfoFormat.PropertiesEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	0,  // 0: loglode.bkpb.LedgerMetadataFormat.state:type_name -> loglode.bkpb.LedgerMetadataFormat.State
+	9,  // 1: loglode.bkpb.LedgerMetadataFormat.segment:type_name -> loglode.bkpb.LedgerMetadataFormat.Segment
+	1,  // 2: loglode.bkpb.LedgerMetadataFormat.digestType:type_name -> loglode.bkpb.LedgerMetadataFormat.DigestType
+	10, // 3: loglode.bkpb.LedgerMetadataFormat.customMetadata:type_name -> loglode.bkpb.LedgerMetadataFormat.CustomMetadata
+	11, // 4: loglode.bkpb.BookieServiceInfoFormat.endpoints:type_name -> loglode.bkpb.BookieServiceInfoFormat.Endpoint
+	12, // 5: loglode.bkpb.BookieServiceInfoFormat.properties:type_name -> loglode.bkpb.BookieServiceInfoFormat.PropertiesEntry
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_bookkeeper_metadata_proto_init() }
@@ -717,7 +927,7 @@ func file_bookkeeper_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_bookkeeper_metadata_proto_rawDesc), len(file_bookkeeper_metadata_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
