@@ -25,21 +25,23 @@ type conn struct {
 	w    *wire
 	up   chan struct{} // closed when the session is established
 	down chan struct{} // closed when the connection has ended
-	idle chan struct{} // closed when the client would try to connect again
+	idle chan struct{} // closed when the client tries to connect again
+	quit chan struct{} // closed to let it go on from there
 	ends <-chan zk.Event
 
 	downOnce sync.Once
+	idleOnce sync.Once
 }
 
-// connect makes a connection for the session of id, a new session if that has
-// none. It calls event for each watch event, in a goroutine of the client.
-// errExpired if the server does not know the session any more.
-func connect(ctx context.Context, server string, timeout time.Duration, id identity, log *zap.Logger, event func(zk.Event)) (*conn, error) {
+// dial makes a connection for l's session, a new session if it has none.
+// errExpired if the server does not know the session any more. What failed is
+// left to l to clean up.
+func (l *link) dial(ctx context.Context, server string) (*conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{w: newWire(nc, id), up: make(chan struct{}), down: make(chan struct{}), idle: make(chan struct{})}
+	c := &conn{w: newWire(nc, l.identity()), up: make(chan struct{}), down: make(chan struct{}), idle: make(chan struct{}), quit: make(chan struct{})}
 	expired := make(chan struct{})
 	unused := make(chan net.Conn, 1)
 	unused <- c.w
@@ -48,14 +50,14 @@ func connect(ctx context.Context, server string, timeout time.Duration, id ident
 		case nc := <-unused:
 			return nc, nil
 		default:
-			return nil, errNoConn
+			return nil, c.hold()
 		}
 	}
-	c.Conn, c.ends, err = zk.Connect([]string{server}, timeout, zk.WithDialer(dial), zk.WithHostProvider(&once{server: server, idle: c.idle}),
-		zk.WithLogInfo(false), zk.WithLogger(quiet{log}), zk.WithEventCallback(func(ev zk.Event) {
+	c.Conn, c.ends, err = zk.Connect([]string{server}, l.timeout, zk.WithDialer(dial), zk.WithHostProvider(&once{server: server}),
+		zk.WithLogInfo(false), zk.WithLogger(quiet{l.log}), zk.WithEventCallback(func(ev zk.Event) {
 			switch {
 			case ev.Type > 0:
-				event(ev)
+				l.event(ev)
 			case ev.Type != zk.EventSession:
 			case ev.State == zk.StateHasSession:
 				close(c.up)
@@ -86,7 +88,7 @@ func connect(ctx context.Context, server string, timeout time.Duration, id ident
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	c.discard()
+	l.drop(c)
 	return nil, err
 }
 
@@ -109,14 +111,27 @@ func (c *conn) settle(ctx context.Context) error {
 	}
 }
 
+// closeGrace is how long hold gives Close to queue its last request.
+const closeGrace = 5 * time.Millisecond
+
+// hold keeps the client from connecting again. Its Close queues a request, and
+// waits a second if nobody looks at it: in here the client still comes to look.
+func (c *conn) hold() error {
+	c.idleOnce.Do(func() { close(c.idle) })
+	<-c.quit
+	t := time.NewTimer(closeGrace)
+	<-t.C
+	return errNoConn
+}
+
 // discard breaks the connection, leaves the session alone and waits for the
-// client's goroutines. A client that is closed before it wants to connect again
-// would take a second for it.
+// client's goroutines.
 func (c *conn) discard() {
 	c.w.cut()
 	for {
 		select {
 		case <-c.idle:
+			close(c.quit)
 			c.Close()
 			for range c.ends {
 			}
@@ -139,11 +154,11 @@ func (c *conn) ended() bool {
 	}
 }
 
-// once is a zk.HostProvider for one attempt: after it the client waits to be
-// closed.
+// once is a zk.HostProvider for one connection. The second attempt is held, and
+// then it says that all servers were tried, which makes the client answer what
+// it has not sent and look whether it is closed.
 type once struct {
 	server string
-	idle   chan struct{}
 	tries  int
 }
 
@@ -152,10 +167,7 @@ func (*once) Len() int            { return 1 }
 func (*once) Connected()          {}
 func (o *once) Next() (string, bool) {
 	o.tries++
-	if o.tries == 2 {
-		close(o.idle)
-	}
-	return o.server, o.tries > 1
+	return o.server, o.tries > 2
 }
 
 // quiet passes what the client says on at debug level: what matters of it is

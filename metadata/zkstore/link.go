@@ -116,7 +116,7 @@ func (l *link) connect(server string) (*conn, error) {
 	}
 	ctx, cancel := context.WithDeadline(l.ctx, limit)
 	defer cancel()
-	return connect(ctx, server, l.timeout, l.identity(), l.log, l.event)
+	return l.dial(ctx, server)
 }
 
 // follow waits until c has ended, or its session, as far as this process's

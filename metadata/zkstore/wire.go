@@ -105,20 +105,23 @@ func (w *wire) observe(b []byte) {
 			b = b[n:]
 			continue
 		}
-		need, length := 4, 0
-		if len(w.head) >= 4 {
-			length = int(binary.BigEndian.Uint32(w.head))
-			look := answerHead
-			if !w.granted {
-				look = connectAnswer
+		if n := min(4-len(w.head), len(b)); n > 0 { // the length first
+			w.head = append(w.head, b[:n]...)
+			b = b[n:]
+			if len(w.head) < 4 {
+				return
 			}
-			need += min(length, look)
 		}
-		n := min(need-len(w.head), len(b))
+		length, look := int(binary.BigEndian.Uint32(w.head)), answerHead
+		if !w.granted {
+			look = connectAnswer
+		}
+		need := min(length, look)
+		n := min(need-(len(w.head)-4), len(b))
 		w.head = append(w.head, b[:n]...)
 		b = b[n:]
-		if len(w.head) == need && need > 4 {
-			w.skip = length - (need - 4)
+		if len(w.head)-4 == need {
+			w.skip = length - need
 			w.answer(w.head[4:])
 			w.head = w.head[:0]
 		}
