@@ -75,6 +75,9 @@ func Late(d time.Duration) Verdict {
 // its length included; lie may keep and change the frame.
 func Forge(lie func(frame []byte) []byte) Verdict { return Verdict{kind: forged, forge: &lie} }
 
+// ForgePoll is Forge for a long poll: the poll waits as it should.
+func ForgePoll(lie func(frame []byte) []byte) Verdict { return Verdict{kind: pass, forge: &lie} }
+
 // Bookie is one fake bookie. Its store outlives its connections.
 type Bookie struct {
 	ID bk.BookieID

@@ -186,7 +186,11 @@ func (s *session) serveV3(m *bkpb.Request) bool {
 		s.wg.Add(1)
 		go func() {
 			defer s.wg.Done()
-			s.write(s.longPoll(m, req))
+			frame := s.longPoll(m, req)
+			if v.forge != nil {
+				frame = (*v.forge)(frame)
+			}
+			s.write(frame)
 		}()
 		return true
 	}
