@@ -14,7 +14,19 @@
 //	<scope>/ledgers/<uuid>         ledger metadata; low 64 bits of the UUID = ledger id
 //	<scope>/buckets/<%03d>         empty; how often it was written is an id counter
 //
-// Bytes of ledger metadata:
+// Tree, ZooKeeper form, below the cluster's root:
+//
+//	<root>                          empty
+//	<root>/LAYOUT                   text, names the Kind of the tree
+//	<root>/INSTANCEID               text of a random UUID; may be absent
+//	<root>/available/<id>           of the bookie's session; service info
+//	<root>/available/readonly/<id>  of the bookie's session; service info
+//	<root>/cookies/<id>             cookie text
+//	<root>/01/2345/L6789            ledger metadata; zkpath.go has the other kinds
+//	<root>/idgen/ID-, idgen-long/…  numbered nodes; their numbers are ledger ids
+//	<root>/underreplication/…       see RepairTree
+//
+// Open finds out which of them there is. Bytes of ledger metadata:
 //
 //	| "BookieMetadataFormatVersion" TAB version LF | by version |
 //	version 3: | varint length | protobuf LedgerMetadataFormat |

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/metadata"
 )
 
 // withMessage gives format 3 bytes around a protobuf message.
@@ -177,19 +179,32 @@ func TestOldCookies(t *testing.T) {
 	}
 }
 
-// The hex example of docs/format/metadata.md says what the page says.
-func TestFormatPageExample(t *testing.T) {
+// pageBlock is a code block of docs/format/metadata.md.
+func pageBlock(t *testing.T, info string) string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/format/metadata.md")
 	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```hex ledger metadata\n(.*?)```").FindSubmatch(page)
-	require.NotNil(t, block)
+	block := regexp.MustCompile("(?s)```" + info + "\n(.*?)```").FindSubmatch(page)
+	require.NotNil(t, block, info)
+	return string(block[1])
+}
+
+// hexBlock is one of hex digits with remarks.
+func hexBlock(t *testing.T, info string) []byte {
+	t.Helper()
 	var digits strings.Builder
-	for line := range strings.Lines(string(block[1])) {
+	for line := range strings.Lines(pageBlock(t, info)) {
 		line, _, _ = strings.Cut(line, "#")
 		digits.WriteString(strings.Join(strings.Fields(line), ""))
 	}
 	b, err := hex.DecodeString(digits.String())
 	require.NoError(t, err)
+	return b
+}
+
+// The hex example of docs/format/metadata.md says what the page says.
+func TestFormatPageExample(t *testing.T) {
+	b := hexBlock(t, "hex ledger metadata")
 	m, err := ParseLedgerMetadata(b)
 	require.NoError(t, err)
 	want := &LedgerMetadata{
@@ -205,6 +220,30 @@ func TestFormatPageExample(t *testing.T) {
 	again, err := want.Marshal()
 	require.NoError(t, err)
 	require.Equal(t, hex.EncodeToString(b), hex.EncodeToString(again))
+}
+
+// So do the examples of ZooKeeper's tree.
+func TestFormatPageZooKeeperExamples(t *testing.T) {
+	text := strings.TrimSuffix(pageBlock(t, "layout hierarchical"), "\n")
+	require.Equal(t, text, string(Hierarchical.layoutText()))
+	info, err := ParseServiceInfo(hexBlock(t, "hex service info"))
+	require.NoError(t, err)
+	require.Equal(t, ServiceInfo{Endpoints: []Endpoint{{ID: "bookie", Host: "10.0.0.1", Port: 3181, Protocol: ProtocolBookie}}}, info)
+	seen := map[Kind]bool{}
+	for line := range strings.Lines(pageBlock(t, "ledger paths below /ledgers")) {
+		f := strings.Fields(line)
+		require.Len(t, f, 3)
+		kind := Kind(f[0])
+		id, err := strconv.ParseInt(f[1], 10, 64)
+		require.NoError(t, err)
+		require.Equal(t, f[2], newZKForm("/ledgers", kind).key(bk.LedgerID(id)))
+		dirs, leaf := metadata.Split(strings.TrimPrefix(f[2], "/ledgers"))
+		got, ok := kind.leafID(strings.ReplaceAll(dirs, "/", ""), leaf)
+		require.True(t, ok, line)
+		require.Equal(t, bk.LedgerID(id), got)
+		seen[kind] = true
+	}
+	require.Len(t, seen, len(allZKKinds))
 }
 
 func FuzzParseLedgerMetadata(f *testing.F) {

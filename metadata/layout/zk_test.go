@@ -492,3 +492,38 @@ func TestWatchBookiesSeesANewAddress(t *testing.T) {
 		}
 	})
 }
+
+// FuzzParseLayout: whatever is in LAYOUT gives a kind or ErrLayout, and a kind's
+// own text gives that kind.
+func FuzzParseLayout(f *testing.F) {
+	for _, kind := range allZKKinds {
+		f.Add(kind.layoutText())
+	}
+	f.Add([]byte("1\nflat:1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		kind, err := parseLayout(text)
+		if err != nil {
+			require.ErrorIs(t, err, ErrLayout)
+			return
+		}
+		again, err := parseLayout(kind.layoutText())
+		require.NoError(t, err)
+		require.Equal(t, kind, again)
+	})
+}
+
+// FuzzLeafID: a name that is taken for a ledger is the one that the ledger has.
+func FuzzLeafID(f *testing.F) {
+	f.Add(uint8(0), "012345", "L6789")
+	f.Add(uint8(1), "000000000012345", "L6789")
+	f.Add(uint8(3), "", "L0123456789")
+	f.Fuzz(func(t *testing.T, k uint8, digits, leaf string) {
+		kind := allZKKinds[int(k)%len(allZKKinds)]
+		id, ok := kind.leafID(digits, leaf)
+		if !ok {
+			return
+		}
+		require.GreaterOrEqual(t, id, bk.LedgerID(0))
+		require.Equal(t, digits+leaf, strings.ReplaceAll(kind.path(id), "/", ""))
+	})
+}
