@@ -62,7 +62,7 @@ func (a *app) benchClient(ctx context.Context, cluster string) (*ledger.Client, 
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return ledger.Connect(ctx, uri, func(o *ledger.Options) { o.Logger = a.log })
+	return ledger.Connect(ctx, uri, a.ledgerOptions)
 }
 
 func (a *app) benchLedgerCommand() *cobra.Command {

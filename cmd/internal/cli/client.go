@@ -22,7 +22,8 @@ func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 func (a *app) openNamespace(ctx context.Context) (*namespace.Namespace, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return namespace.Open(ctx, a.namespace, namespace.WithLogger(a.log), namespace.WithTimeout(a.timeout))
+	return namespace.Open(ctx, a.namespace, namespace.WithLogger(a.log), namespace.WithTimeout(a.timeout),
+		namespace.WithLedgerOptions(ledger.Options{Placement: a.client}))
 }
 
 // withNamespace runs fn on the open namespace, within the timeout.
@@ -124,12 +125,14 @@ func (a *app) withLedgers(ctx context.Context, flag string, fn func(context.Cont
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	c, err := ledger.Connect(ctx, uri, func(o *ledger.Options) { o.Logger = a.log })
+	c, err := ledger.Connect(ctx, uri, a.ledgerOptions)
 	if err != nil {
 		return err
 	}
 	return closing(fn(ctx, c), c.Close)
 }
+
+func (a *app) ledgerOptions(o *ledger.Options) { o.Logger, o.Placement = a.log, a.client }
 
 // group makes a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {

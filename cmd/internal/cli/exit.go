@@ -9,6 +9,7 @@ import (
 	"github.com/loglode/loglode/bookie"
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/cmd/internal/daemon"
+	"github.com/loglode/loglode/ledger/placement"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/metadata/layout"
@@ -44,6 +45,7 @@ var exitCodes = []struct {
 		stream.ErrRecordTooLong, stream.ErrTxIDOrder, metadata.ErrInvalidKey,
 		bk.ErrInvalidQuorum, bk.ErrInvalidBookieID, bk.ErrInvalidDigest,
 		dial.ErrInvalidURI, dial.ErrUnknownScheme, namespace.ErrInvalidURI, daemon.ErrOptions,
+		placement.ErrInvalidPolicy, placement.ErrInvalidTopology,
 	}},
 	{exitConflict, []error{
 		stream.ErrFenced, stream.ErrExists, stream.ErrConflict, stream.ErrNotOwner, stream.ErrSealed,

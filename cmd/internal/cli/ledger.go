@@ -126,31 +126,6 @@ func (a *app) printEntries(ctx context.Context, r *ledger.Reader, first, last bk
 	return a.print(t)
 }
 
-func (a *app) bookieCommand() *cobra.Command {
-	var cluster string
-	ls := &cobra.Command{
-		Use: "ls", Short: "List the bookies that are registered now", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withCluster(cmd.Context(), cluster, func(ctx context.Context, c *layout.Cluster) error {
-				all, err := c.Bookies(ctx)
-				if err != nil {
-					return err
-				}
-				t := table{Columns: []string{"bookie", "mode"}}
-				for _, b := range all.Writable {
-					t.Rows = append(t.Rows, []any{string(b), "writable"})
-				}
-				for _, b := range all.ReadOnly {
-					t.Rows = append(t.Rows, []any{string(b), "read-only"})
-				}
-				return a.print(t)
-			})
-		},
-	}
-	metadataFlag(ls, &cluster)
-	return group("bookie", "List bookies", ls)
-}
-
 // orDash shows a zero time as nothing.
 func orDash(t time.Time) any {
 	if t.IsZero() {

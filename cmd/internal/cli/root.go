@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/loglode/loglode/ledger"
 )
 
 // Version is what `loglode version` prints; the build may set it.
@@ -25,6 +27,9 @@ type app struct {
 	out, err io.Writer
 
 	namespace string
+	placement string           // policy of new ledgers
+	topology  string           // file with the places of bookies
+	client    ledger.Placement // what the two say
 	output    string
 	timeout   time.Duration
 	config    string
@@ -71,6 +76,8 @@ Start with:
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.namespace, "namespace", DefaultNamespace, "namespace `URI`, as etcd://host:port/path")
+	f.StringVar(&a.placement, "placement", "", "`POLICY` for the bookies of new ledgers, as zones=2,strict; see placement explain")
+	f.StringVar(&a.topology, "topology", "", "`FILE` with a line \"HOST /REGION/ZONE/RACK\" for each bookie, in place of what bookies tell")
 	f.StringVarP(&a.output, "output", "o", "table", "form of results: table, json or jsonl")
 	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "longest wait for one metadata or bookie operation")
 	f.StringVar(&a.config, "config", "", "YAML `file` with settings, one key per flag")
@@ -79,7 +86,7 @@ Start with:
 	root.AddCommand(
 		a.devCommand(), a.initCommand(), a.namespaceCommand(), a.serverCommand(),
 		a.streamCommand(), a.appendCommand(), a.tailCommand(), a.replayCommand(), a.countCommand(),
-		a.ledgerCommand(), a.bookieCommand(), a.benchCommand(), a.versionCommand(),
+		a.ledgerCommand(), a.bookieCommand(), a.placementCommand(), a.benchCommand(), a.versionCommand(),
 	)
 	for _, c := range root.Commands() {
 		a.wrap(c)
@@ -128,7 +135,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", a.logLevel)}
 	}
 	a.log = newLogger(a.err, level)
-	return nil
+	a.client, err = a.clientPlacement()
+	return err
 }
 
 func newLogger(w io.Writer, level zapcore.Level) *zap.Logger {

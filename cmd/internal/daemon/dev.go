@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/loglode/loglode/ledger"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/dial"
 	"github.com/loglode/loglode/metadata/layout"
@@ -20,14 +21,20 @@ import (
 type DevOptions struct {
 	Dir      string // data of all servers, made if absent
 	Bookies  int    // at least 1
+	Zones    int    // to spread the bookies over; 0 = they tell no zone
 	PortBase int    // etcd; bookies follow, then the proxy; etcd's peer address is at PortBase + 50
 	Logger   *zap.Logger
+
+	Placement ledger.Placement // of the proxy's new ledgers
 }
 
 // Validate names the field and value it refuses.
 func (o DevOptions) Validate() error {
 	if o.Bookies < 1 || o.Bookies > devBookiesMax {
 		return fmt.Errorf("%w: %d bookies: want 1 to %d", ErrOptions, o.Bookies, devBookiesMax)
+	}
+	if o.Zones < 0 {
+		return fmt.Errorf("%w: %d zones: want 0 or more", ErrOptions, o.Zones)
 	}
 	if o.PortBase < 1 || o.PortBase > 65535-devPeerOffset {
 		return fmt.Errorf("%w: port base %d: want 1 to %d", ErrOptions, o.PortBase, 65535-devPeerOffset)
@@ -99,7 +106,7 @@ func StartDev(ctx context.Context, o DevOptions) (_ *Dev, err error) {
 	if err := namespace.CreateNamespace(ctx, d.NamespaceURI(), d.clusterURI()); err != nil && !errors.Is(err, namespace.ErrNamespaceExists) {
 		return nil, err
 	}
-	d.proxy, err = StartProxy(ctx, ProxyOptions{NamespaceURI: d.NamespaceURI(), Listen: o.addr(o.Bookies + 1), Logger: o.Logger})
+	d.proxy, err = StartProxy(ctx, ProxyOptions{NamespaceURI: d.NamespaceURI(), Listen: o.addr(o.Bookies + 1), Placement: o.Placement, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +134,12 @@ func (d *Dev) startBookies(ctx context.Context) error {
 	for i := range d.bookies {
 		wg.Go(func() {
 			dir := filepath.Join(d.opts.Dir, fmt.Sprintf("bookie%d", i+1))
+			var place layout.Place
+			if d.opts.Zones > 0 {
+				place.Zone = fmt.Sprintf("zone%d", i%d.opts.Zones+1)
+			}
 			d.bookies[i], errs[i] = StartBookie(ctx, BookieOptions{
+				Place:       place,
 				MetadataURI: d.clusterURI(), Listen: d.opts.addr(i + 1), LeaseTTL: devLease, Logger: d.opts.Logger,
 				JournalDirs: []string{filepath.Join(dir, "journal")}, LedgerDirs: []string{filepath.Join(dir, "ledgers")},
 			})

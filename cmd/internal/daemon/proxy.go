@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/loglode/loglode/ledger"
 	"github.com/loglode/loglode/namespace"
 	"github.com/loglode/loglode/proxy"
 )
@@ -22,6 +23,7 @@ type ProxyOptions struct {
 	Advertise    string        // host:port that clients reach; "" = the listener's address
 	LeaseTTL     time.Duration // of its streams; 0 = 1 s
 	Metrics      string        // host:port of the metrics server; "" = none
+	Placement    ledger.Placement
 	Logger       *zap.Logger
 }
 
@@ -52,7 +54,8 @@ func StartProxy(ctx context.Context, o ProxyOptions) (_ *Proxy, err error) {
 		}
 	}()
 	registry := prometheus.NewRegistry()
-	if p.ns, err = namespace.Open(ctx, o.NamespaceURI, namespace.WithLogger(o.Logger), namespace.WithRegisterer(registry)); err != nil {
+	if p.ns, err = namespace.Open(ctx, o.NamespaceURI, namespace.WithLogger(o.Logger), namespace.WithRegisterer(registry),
+		namespace.WithLedgerOptions(ledger.Options{Placement: o.Placement})); err != nil {
 		return nil, err
 	}
 	p.proxy, err = proxy.New(p.ns, proxy.Options{
