@@ -112,6 +112,10 @@ func (w *Writer) send(e bk.EntryID, pos int) {
 		return
 	}
 	fresh := s.adds == nil
+	if fresh && w.rests(s) {
+		w.failCopy(e, pos, bk.ErrTooManyRequests)
+		return
+	}
 	if fresh {
 		s.adds = s.bookie.Adds(w.id, w.c.opts.AddTimeout, w)
 		s.adds.Tag, s.adds.Gen = pos, s.gen

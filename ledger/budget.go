@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/bookie/wire"
@@ -83,12 +84,17 @@ func (w *Writer) shedLaggards() {
 		}
 		a := s.adds
 		s.adds = nil
+		s.resting = time.Since(w.c.start) + w.c.opts.AddTimeout
 		err := fmt.Errorf("%d bytes wait for a bookie that has not answered since it failed: %w", a.Queued(), bk.ErrTooManyRequests)
 		a.Shed(err)
 		w.failPending(w.head, p, err)
 	}
 	w.act()
 }
+
+// rests reports whether a bookie whose entries were shed gets none for a while.
+// The caller holds mu.
+func (w *Writer) rests(s *slot) bool { return s.failed && time.Since(w.c.start) < s.resting }
 
 // waitTurn waits for a signal on ch, which is in blocked. The caller holds mu,
 // which is not held meanwhile.

@@ -61,7 +61,7 @@ func runPaced(bookies []string) error {
 			return err
 		}
 	}
-	c, err := ledger.New(cluster, ledger.Options{AddTimeout: 3 * time.Second})
+	c, err := ledger.New(cluster, ledger.Options{})
 	if err != nil {
 		return err
 	}

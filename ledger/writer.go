@@ -78,6 +78,8 @@ type slot struct {
 	adds   *conn.Adds // nil until the next send
 	epoch  uint64     // of the connection whose acknowledgements count; 0 = of none yet
 	failed bool       // and has not answered since
+
+	resting time.Duration // until then, since the client was made, it gets no entries
 }
 
 // entry is an add that is not complete.
