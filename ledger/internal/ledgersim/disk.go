@@ -25,6 +25,7 @@ func (b *bookie) crash() {
 		}
 	}
 	b.journal, b.syncing = b.journal[:0], false
+	b.s.hangUp(b)
 }
 
 // start replays the disk.

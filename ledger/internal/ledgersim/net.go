@@ -135,6 +135,16 @@ func (c *client) overLink(k *call, a answer) answer {
 	return a
 }
 
+// hangUp tells some writers at once that their connection to b ended: they need
+// not learn it from a request that fails.
+func (s *sim) hangUp(b *bookie) {
+	for _, w := range s.writers {
+		if lk := &w.c.links[b.n]; lk.life != 0 && s.now >= w.c.cutUntil[b.n] && s.rng.IntN(3) > 0 {
+			*lk = link{epoch: lk.epoch + 1}
+		}
+	}
+}
+
 // errReset is what a client sees of a bookie that was restarted.
 var errReset = bk.ErrBookieUnavailable
 

@@ -116,12 +116,16 @@ func (s *sim) setup() {
 	for i := range s.prof.bookies {
 		s.addBookie(i)
 	}
-	if s.prof.duel {
+	switch s.prof.kind {
+	case duel:
 		s.newWriterActor()
 		for range 1 + s.rng.IntN(3) {
 			s.after(s.rng.Int64N(s.prof.chaos/2), s.newRecovererActor)
 		}
-	} else {
+	case zombie:
+		s.newWriterActor()
+		s.after(20+s.rng.Int64N(100), s.makeZombie)
+	default:
 		for i := range s.prof.writers {
 			s.after(s.rng.Int64N(s.prof.chaos/3)*int64(min(i, 1)), s.newWriterActor)
 		}
@@ -131,6 +135,23 @@ func (s *sim) setup() {
 	}
 	s.scheduleFaults()
 	s.tracef("E=%d Qw=%d Qa=%d, %d bookies: %s", s.q.Ensemble, s.q.Write, s.q.Ack, len(s.bookies), s.prof.on)
+}
+
+// makeZombie stops the writer when nothing of it is under way, and has the ledger
+// recovered.
+func (s *sim) makeZombie() {
+	switch {
+	case s.quiet:
+		return
+	case len(s.writers) == 0 || s.writers[0].core.Pending() > 0:
+		s.after(2, s.makeZombie)
+		return
+	}
+	s.clients[0].pausedUntil = s.now + 300 + s.rng.Int64N(200)
+	s.after(s.rng.Int64N(30), s.newRecovererActor)
+	for range s.prof.losses {
+		s.after(100+s.rng.Int64N(200), s.loseBookie)
+	}
 }
 
 func (s *sim) addBookie(n int) {

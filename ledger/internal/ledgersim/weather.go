@@ -68,15 +68,26 @@ func (f Features) String() string {
 var duelQuorums = []bk.Quorum{
 	{Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 3, Ack: 2}, {Ensemble: 3, Write: 2, Ack: 2},
 	{Ensemble: 2, Write: 2, Ack: 2}, {Ensemble: 4, Write: 2, Ack: 2}, {Ensemble: 4, Write: 3, Ack: 2},
+	{Ensemble: 3, Write: 3, Ack: 3},
 }
 
 // bookiesMax is how many bookies a world has at most.
 const bookiesMax = 10
 
+// kind is what sort of story a schedule tells.
+type kind uint8
+
+const (
+	fight   kind = iota // writers over a stream, for long
+	duel                // a writer with recoverers that come while its adds are in flight
+	zombie              // a writer stands still while the ledger is recovered, then goes on
+	trouble             // a writer changes its ensemble again and again
+)
+
 // profile is the weather of one schedule.
 type profile struct {
 	on           Features
-	duel         bool
+	kind         kind
 	quorum       bk.Quorum
 	bookies      int
 	writers      int
@@ -107,6 +118,7 @@ type profile struct {
 	policy       quorum.Policy
 	pushesMax    int
 	outstanding  int
+	pushGap      int64 // ticks between bursts of pushes, at most
 	stealMax     int64 // ticks until a writer that lost the stream takes it back
 	readers      int
 	recoverEvery int64
@@ -121,24 +133,40 @@ type profile struct {
 func (s *sim) weather() profile {
 	r := s.rng
 	var p profile
-	if r.IntN(2) == 0 {
+	switch n := r.IntN(10); {
+	case n < 4:
 		p = drawDuel(r)
-	} else {
+	case n < 5:
+		p = drawZombie(r)
+	case n < 6:
+		p = drawTrouble(r)
+	default:
 		p = drawFight(r)
 	}
 	p.on &^= s.opts.Off
-	if p.on.has(FeatLimbo | FeatGone | FeatAmnesia | FeatDeferred | FeatDelete) {
+	if p.on.has(FeatAmnesia|FeatDeferred) || p.on.has(FeatLimbo) && p.on.has(FeatDelete) {
 		p.on |= FeatConnection // what is promised about these rests on connections
 	}
 	if s.opts.Ticks > 0 {
 		p.chaos = s.opts.Ticks
 	}
+	p.pushGap = 2*p.delayMax + 4
+	if p.kind == zombie {
+		p.pushGap *= 5
+	}
 	p.leaveOut()
 	q := p.quorum
+	spare := pick(r, 0, 1, 1, 2, 3)
+	switch p.kind {
+	case trouble:
+		spare = 1
+	case zombie:
+		spare = 0
+	}
 	if p.on.has(FeatLimbo | FeatGone | FeatAmnesia) {
 		p.losses = min(q.Ack-1, 3)
 	}
-	p.bookies = min(q.Ensemble+p.losses+r.IntN(4), bookiesMax)
+	p.bookies = min(q.Ensemble+p.losses+spare, bookiesMax)
 	return p
 }
 
@@ -187,10 +215,20 @@ func (p *profile) leaveOut() {
 	}
 }
 
+// drawFeatures switches each feature on or off. Half of all schedules are without
+// the rarer troubles, which make others rare.
+func drawFeatures(r *rand.Rand) Features {
+	f := Features(r.Uint32()) & (featEnd - 1)
+	if r.IntN(2) == 0 {
+		f &^= FeatLimbo | FeatGone | FeatAmnesia | FeatDeferred | FeatDelete
+	}
+	return f
+}
+
 // drawFight draws a long fight of writers over a stream.
 func drawFight(r *rand.Rand) profile {
 	p := profile{
-		on:          Features(r.Uint32()) & (featEnd - 1),
+		on:          drawFeatures(r),
 		chaos:       pick(r, int64(800), 1500, 3000),
 		writers:     2 + r.IntN(2),
 		lives:       6,
@@ -203,7 +241,7 @@ func drawFight(r *rand.Rand) profile {
 		downMax:     pick(r, int64(50), 300, 1000),
 		cutEvery:    pick(r, int64(300), 800),
 		metaLost:    pick(r, 0.1, 0.3),
-		metaSlow:    pick(r, 0.1, 0.3),
+		metaSlow:    pick(r, 0.1, 0.3, 0.5),
 		metaTwice:   pick(r, 0.1, 0.5),
 		metaStale:   pick(r, 0.1, 0.5),
 		pauseEvery:  500,
@@ -243,8 +281,8 @@ func drawFight(r *rand.Rand) profile {
 // many fences lost. Whatever order of the messages can break, it finds.
 func drawDuel(r *rand.Rand) profile {
 	p := profile{
-		on:          (Features(r.Uint32()) | FeatDrop | FeatSlow) & (featEnd - 1),
-		duel:        true,
+		on:          drawFeatures(r) | FeatDrop | FeatSlow,
+		kind:        duel,
 		quorum:      pick(r, duelQuorums...),
 		chaos:       600,
 		writers:     1,
@@ -260,7 +298,7 @@ func drawDuel(r *rand.Rand) profile {
 		windowMax:   pick(r, 1, 8),
 		crashEvery:  pick(r, int64(0), 0, 40),
 		downMax:     10,
-		loseEvery:   pick(r, int64(30), 100),
+		loseEvery:   pick(r, int64(15), 50),
 		metaFast:    true,
 	}
 	p.drop[opLACRead] = pick(r, 0.1, 0.3, 0.6)
@@ -270,5 +308,40 @@ func drawDuel(r *rand.Rand) profile {
 	p.drop[opAdd] = pick(r, 0, 0.05)
 	p.drop[opRecoveryAdd] = pick(r, 0, 0, 0.3)
 	p.requestLimit = 12*p.delayMax + 20
+	return p
+}
+
+// drawZombie draws a duel in which the writer stands still after a few entries,
+// and bookies lose what they knew, or the ledger is deleted, before it goes on.
+func drawZombie(r *rand.Rand) profile {
+	p := drawDuel(r)
+	p.kind = zombie
+	p.on = p.on&^(FeatDelete|FeatLimbo|FeatAmnesia|FeatCrash|FeatReadOnly) | pick(r, FeatAmnesia, FeatLimbo, FeatDelete, FeatCrash)
+	p.chaos = 900
+	p.pushesMax = 30
+	p.slow[opAdd] = 0.1
+	p.drop[opAdd] = 0
+	p.drop[opLACRead] = pick(r, 0.3, 0.6)
+	p.drop[opFenceRead] = pick(r, 0.1, 0.5, 0.7)
+	p.loseEvery = 0
+	p.crashEvery = pick(r, int64(40), 100)
+	p.deleteEvery = pick(r, int64(60), 150)
+	return p
+}
+
+// drawTrouble draws one writer whose bookies fail often, with one to spare, and
+// whose metadata are often written after it has given up on them.
+func drawTrouble(r *rand.Rand) profile {
+	p := drawFight(r)
+	p.kind = trouble
+	p.on |= FeatCrash | FeatMetaSlow
+	p.writers = 1
+	p.policy = pick(r, quorum.ReplaceOrGoOn, quorum.ReplaceLate)
+	p.crashEvery = pick(r, int64(60), 150)
+	p.downMax = pick(r, int64(100), 300)
+	p.metaSlow = 0.4
+	p.slowMax = 4 * p.requestLimit
+	p.pushesMax = 300
+	p.quorum = pick(r, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2}, bk.Quorum{Ensemble: 3, Write: 3, Ack: 1}, bk.Quorum{Ensemble: 4, Write: 3, Ack: 2})
 	return p
 }

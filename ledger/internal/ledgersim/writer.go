@@ -83,7 +83,7 @@ func (w *writerActor) write(l *ledger) {
 }
 
 func (w *ledgerWriter) pushLater() {
-	w.c.run(w.c.s.rng.Int64N(2*w.c.s.prof.delayMax+4), w.pushFn)
+	w.c.run(w.c.s.rng.Int64N(w.c.s.prof.pushGap), w.pushFn)
 }
 
 // push pushes a burst, or decides what to do at the end.
