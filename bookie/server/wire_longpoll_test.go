@@ -131,13 +131,15 @@ func TestWire7_Woken(t *testing.T) {
 			time.AfterFunc(time.Second, func() { // stored, and the LAC where it was
 				require.Equal(t, bk.StatusOK, w.add(addOf{ledger: 1, entry: 10, lac: -1}))
 			})
-			time.AfterFunc(2*time.Second, row.move)
+			moved := make(chan struct{})
+			time.AfterFunc(2*time.Second, func() { defer close(moved); row.move() })
 			q, took := a.poll(pollOf{ledger: 1, entry: -1, previous: proto.Int64(row.lac - 1), timeout: proto.Int64(9000), piggyback: true})
 			require.Equal(t, 2*time.Second, took)
 			require.Equal(t, row.lac, q.GetEntryId())
 			require.Equal(t, bk.EntryID(row.lac), bk.BodyEntry(q.Body))
 			require.Equal(t, row.lac, q.GetMaxLac())
 			require.Equal(t, time.Now().UnixMilli(), q.GetLacUpdateTimestamp())
+			<-moved
 		}
 	})
 }
