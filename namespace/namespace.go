@@ -36,6 +36,12 @@ func (n *Namespace) Create(ctx context.Context, name stream.Name, c stream.Confi
 	if err := n.enoughBookies(ctx, c.WithDefaults().Quorum); err != nil {
 		return fmt.Errorf("create stream %s: %w", name, err)
 	}
+	if err := s.SetPlacement(c.Placement); err != nil {
+		return fmt.Errorf("create stream %s: %w", name, err)
+	}
+	if err := s.CheckPlacement(ctx, c.WithDefaults().Quorum); err != nil {
+		return fmt.Errorf("create stream %s: %w", name, unreachable(err))
+	}
 	value, err := marshalConfig(c)
 	if err != nil {
 		return fmt.Errorf("create stream %s: %w", name, err)
@@ -73,6 +79,9 @@ func (n *Namespace) Stream(ctx context.Context, name stream.Name) (*Stream, erro
 	}
 	cfg, err := n.loadConfig(ctx, seg)
 	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", name, err)
+	}
+	if err := seg.SetPlacement(cfg.Placement); err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", name, err)
 	}
 	return &Stream{n: n, seg: seg, cfg: cfg}, nil

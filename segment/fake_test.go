@@ -14,6 +14,7 @@ import (
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger"
+	"github.com/loglode/loglode/ledger/placement"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/metadata/memstore"
 	"github.com/loglode/loglode/stream"
@@ -50,7 +51,7 @@ func (f *fakeLedgers) ids() []bk.LedgerID {
 	return ids
 }
 
-func (f *fakeLedgers) create(ctx context.Context, q bk.Quorum) (bk.LedgerID, ledgerWriter, error) {
+func (f *fakeLedgers) create(ctx context.Context, q bk.Quorum, _ *placement.Policy) (bk.LedgerID, ledgerWriter, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}

@@ -162,7 +162,7 @@ func TestStreamLifecycleGolden(t *testing.T) {
 // written by somebody else.
 func (w *world) ledgerWith(closed bool, entries ...[]rec) bk.LedgerID {
 	w.t.Helper()
-	id, lw, err := w.ledgers.create(w.t.Context(), bk.Quorum(one))
+	id, lw, err := w.ledgers.create(w.t.Context(), bk.Quorum(one), nil)
 	require.NoError(w.t, err)
 	sw := newWriter(&Claim{s: w.stream("x")}, Info{Ledger: id}, lw)
 	for _, e := range entries {

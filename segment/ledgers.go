@@ -6,11 +6,13 @@ import (
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger"
+	"github.com/loglode/loglode/ledger/placement"
 )
 
 // ledgers is what this package asks of ledger.Client.
 type ledgers interface {
-	create(ctx context.Context, q bk.Quorum) (bk.LedgerID, ledgerWriter, error)
+	// create makes a ledger, on bookies chosen by p if that is not nil.
+	create(ctx context.Context, q bk.Quorum, p *placement.Policy) (bk.LedgerID, ledgerWriter, error)
 	open(ctx context.Context, id bk.LedgerID, mode ledger.OpenMode) (ledgerReader, error)
 	// remove deletes a ledger; one that does not exist is success.
 	remove(ctx context.Context, id bk.LedgerID) error
@@ -41,8 +43,12 @@ type clientLedgers struct {
 	password []byte
 }
 
-func (c clientLedgers) create(ctx context.Context, q bk.Quorum) (bk.LedgerID, ledgerWriter, error) {
-	w, err := c.client.Create(ctx, q, ledger.WithDigest(c.digest), ledger.WithPassword(c.password))
+func (c clientLedgers) create(ctx context.Context, q bk.Quorum, p *placement.Policy) (bk.LedgerID, ledgerWriter, error) {
+	opts := []ledger.CreateOption{ledger.WithDigest(c.digest), ledger.WithPassword(c.password)}
+	if p != nil {
+		opts = append(opts, ledger.WithPlacement(*p))
+	}
+	w, err := c.client.Create(ctx, q, opts...)
 	if err != nil {
 		return bk.InvalidLedgerID, nil, err
 	}

@@ -71,7 +71,7 @@ func (c *Claim) allocate(ctx context.Context, q stream.Quorum) (*Allocation, err
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	id, w, err := c.s.tree.ledgers.create(ctx, bk.Quorum(q))
+	id, w, err := c.s.tree.ledgers.create(ctx, bk.Quorum(q), c.s.policy)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger"
+	"github.com/loglode/loglode/ledger/placement"
 	"github.com/loglode/loglode/metadata"
 	"github.com/loglode/loglode/stream"
 )
@@ -123,6 +124,8 @@ type Stream struct {
 	tree *Tree
 	name stream.Name
 	keys keys
+
+	policy *placement.Policy // of new ledgers; nil: that of the client
 }
 
 // Name is the stream's name.

@@ -15,6 +15,10 @@ type Config struct {
 	Retention   Retention         `json:"retention,omitzero"`
 	Compression Compression       `json:"compression,omitzero"`
 	Labels      map[string]string `json:"labels,omitempty"` // for people and tools; at most 64, keys not empty
+	// Placement is the text of the policy by which the bookies of the stream's
+	// segments are chosen, as "zones=2,strict" (docs/placement.md). "" leaves
+	// that to each writer's client.
+	Placement string `json:"placement,omitempty"`
 }
 
 // Quorum says how each segment is replicated: an entry goes to Write of the
@@ -56,6 +60,8 @@ const (
 	rollSizeDefault = 256 << 20
 	rollAgeDefault  = 2 * time.Hour
 	quorumMax       = 127
+
+	placementBytesMax = 4096
 )
 
 func (c Compression) String() string {
@@ -133,6 +139,9 @@ func (c Config) Validate() error {
 	}
 	if c.Compression > CompressionLZ4 {
 		errs = append(errs, fmt.Errorf("compression %d: want none or lz4", uint8(c.Compression)))
+	}
+	if len(c.Placement) > placementBytesMax || strings.ContainsRune(c.Placement, 0) {
+		errs = append(errs, fmt.Errorf("placement %q: want at most %d bytes, no NUL", shorten(c.Placement), placementBytesMax))
 	}
 	errs = append(errs, validateLabels(c.Labels)...)
 	if err := errors.Join(errs...); err != nil {

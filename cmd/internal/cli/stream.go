@@ -45,6 +45,7 @@ func (a *app) streamCreateCommand() *cobra.Command {
 	f.Int64Var(&c.Roll.SizeBytes, "roll-size", 0, "bytes of a segment before the next is started (0 = 256 MiB)")
 	f.DurationVar(&c.Roll.Every, "roll-every", 0, "age of a segment before the next is started (0 = 2h, negative = never)")
 	f.DurationVar(&c.Retention.Age, "retention", 0, "delete completed segments that are older (0 = keep)")
+	f.StringVar(&c.Placement, "placement", "", "`POLICY` for the bookies of all segments (default: that of each writer)")
 	f.StringVar(&compression, "compression", "none", "of entries: none or lz4")
 	f.StringToStringVar(&c.Labels, "label", nil, "`key=value` for people and tools; may be repeated")
 	return cmd
