@@ -259,7 +259,7 @@ func TestRule24DeleteRemovesMetadataOnly(t *testing.T) {
 			require.Empty(t, b.Seen())
 		}
 		w.readAll(r, 1) // a handle that is open reads on
-		require.ErrorIs(t, w.c.Delete(w.ctx, wr.ID()), bk.ErrNoSuchLedger)
+		require.NoError(t, w.c.Delete(w.ctx, wr.ID()), "again")
 		_, err := w.c.Open(w.ctx, wr.ID(), ledger.NoRecovery)
 		require.ErrorIs(t, err, bk.ErrNoSuchLedger)
 		for id, err := range w.c.List(w.ctx) {

@@ -133,16 +133,12 @@ func (c *Client) enter() bool {
 }
 
 // Delete removes a ledger's metadata; bookies drop the entries by their own
-// garbage collection. Deleting a ledger that does not exist is
-// bk.ErrNoSuchLedger.
+// garbage collection. Deleting a ledger that does not exist is success, so that
+// a delete whose outcome is not known can be repeated (rule 24).
 func (c *Client) Delete(ctx context.Context, id bk.LedgerID) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	_, _, err := c.cluster.Ledger(ctx, id)
-	if err == nil || errors.Is(err, bk.ErrCorrupt) { // what nobody can read may go
-		err = c.cluster.DeleteLedger(ctx, id)
-	}
-	if err != nil {
+	if err := c.cluster.DeleteLedger(ctx, id); err != nil && !errors.Is(err, bk.ErrNoSuchLedger) {
 		return fmt.Errorf("delete ledger %d: %w", id, timedOut(ctx, err))
 	}
 	return nil

@@ -74,7 +74,9 @@ func (w *world) run(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, layout.StateClosed, m.State)
 			require.NoError(t, c.Delete(t.Context(), wr.ID()), "delete, n=%d", n)
-			require.ErrorIs(t, c.Delete(t.Context(), wr.ID()), bk.ErrNoSuchLedger)
+			require.NoError(t, c.Delete(t.Context(), wr.ID()), "again")
+			_, err = other.Metadata(t.Context(), wr.ID())
+			require.ErrorIs(t, err, bk.ErrNoSuchLedger)
 		}
 		left := w.lose(s, 0)
 		require.NoError(t, c.Close())
