@@ -22,8 +22,8 @@ type Placement struct {
 	// Policy is that of ledgers that have none of their own (WithPlacement).
 	Policy placement.Policy
 	// Locate, if not nil, says where a bookie is; ok is false to believe what
-	// the bookie tells of itself. It is asked again about every placesAgeMax, on
-	// the goroutine of Create, of Open or of an ensemble change, with no lock
+	// the bookie tells of itself. It is asked about every bookie at every choice,
+	// on the goroutine of Create, of Open or of an ensemble change, with no lock
 	// held, and must not block.
 	Locate func(id bk.BookieID) (site placement.Site, ok bool)
 }
@@ -37,29 +37,32 @@ const placesAgeMax = 10 * time.Second
 
 // places is what a client knows of where bookies are.
 type places struct {
-	mu    sync.Mutex // guards all below
-	known map[bk.BookieID]layout.Place
-	at    time.Time // of the last look; zero: never
+	mu    sync.Mutex                   // guards all below
+	known map[bk.BookieID]layout.Place // nil until the first look has succeeded; never changed
+	at    time.Time                    // of the last look
 }
 
 // now gives what is known of places, read anew if it is old. Where that fails,
-// the last known ones have to do: they are hints. The map is not changed later.
-func (p *places) now(ctx context.Context, c *Client) map[bk.BookieID]layout.Place {
+// the last known ones have to do, as they are hints; with none known yet it
+// fails. The map is not changed later.
+func (p *places) now(ctx context.Context, c *Client) (map[bk.BookieID]layout.Place, error) {
 	p.mu.Lock()
-	known, fresh := p.known, !p.at.IsZero() && time.Since(p.at) < placesAgeMax
-	if !fresh {
-		p.at = time.Now() // others use the last known ones meanwhile
+	known := p.known
+	if known != nil && time.Since(p.at) < placesAgeMax {
+		p.mu.Unlock()
+		return known, nil
 	}
+	p.at = time.Now() // others use the last known ones meanwhile
 	p.mu.Unlock()
-	if fresh {
-		return known
-	}
 	got, err := c.cluster.Places(ctx)
+	if got == nil && known == nil {
+		return nil, err
+	}
 	if err != nil {
 		c.opts.Logger.Warn("places of bookies cannot be read, the last known ones are used", zap.Error(err))
 	}
 	if got == nil {
-		return known
+		return known, nil
 	}
 	for id, old := range known {
 		if _, ok := got[id]; !ok {
@@ -69,7 +72,7 @@ func (p *places) now(ctx context.Context, c *Client) map[bk.BookieID]layout.Plac
 	p.mu.Lock()
 	p.known = got
 	p.mu.Unlock()
-	return got
+	return got, nil
 }
 
 // candidates gives what is known of all bookies that are registered, or whose
@@ -79,7 +82,10 @@ func (c *Client) candidates(ctx context.Context) ([]placement.Bookie, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list bookies: %w", err)
 	}
-	places := c.places.now(ctx, c)
+	places, err := c.places.now(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]placement.Bookie, 0, len(places)+len(listed.Writable)+len(listed.ReadOnly))
 	add := func(id bk.BookieID, s placement.Status) {
 		out = append(out, c.candidate(id, places[id], s))

@@ -225,12 +225,32 @@ func TestUnreadablePlacesAreTheLastKnownOnes(t *testing.T) {
 		c, err := ledger.New(cluster, opts)
 		require.NoError(t, err)
 		w.clients = append(w.clients, c)
+		s.down.Store(true)
+		_, err = c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+		require.ErrorIs(t, err, metadata.ErrUnavailable, "none known yet: it does not choose blindly")
+		s.down.Store(false)
 		for range 3 {
 			wr, err := c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
 			require.NoError(t, err)
 			require.Equal(t, "abc", sorted(w.zones(wr.ID())))
 			s.down.Store(true)
 			<-time.After(11 * time.Second)
+		}
+	})
+}
+
+// The first ledgers of a client, made at once, all wait for the places.
+func TestFirstLedgersAtOnceKeepThePolicy(t *testing.T) {
+	inZones(t, "aaabbbccc", strictZones(t), func(w *placed) {
+		errs := make(chan error, 20)
+		for range cap(errs) {
+			go func() {
+				_, err := w.c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 2})
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			require.NoError(t, <-errs)
 		}
 	})
 }
