@@ -70,7 +70,7 @@ func parseLayout(text []byte) (Kind, error) {
 	bad := func(format string, args ...any) (Kind, error) {
 		return AnyKind, fmt.Errorf("LAYOUT: %s: %w", fmt.Sprintf(format, args...), ErrLayout)
 	}
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	lines := strings.Split(string(text), "\n")
 	format, err := strconv.Atoi(lines[0])
 	if err != nil || len(lines) < 2 {
 		return bad("not valid: %q", clip(string(text)))

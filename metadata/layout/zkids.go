@@ -195,12 +195,12 @@ func (g *zkIDs) take(ctx context.Context, store metadata.Store, key string) (int
 	return n, nil
 }
 
-// session gives the session of the numbered nodes, a new one if there is none
-// or it was lost. It ends with the store.
+// session gives the session of the numbered nodes, a new one if there is none.
+// It ends with the store, unless number finds it lost before.
 func (g *zkIDs) session(ctx context.Context, store metadata.Store) (metadata.Session, error) {
 	select {
 	case sess := <-g.holder:
-		if sess == nil || isDone(sess) {
+		if sess == nil {
 			opened, err := store.Session(ctx, metadata.SessionOptions{})
 			if err != nil {
 				g.holder <- nil
@@ -222,13 +222,4 @@ func (g *zkIDs) drop(lost metadata.Session) {
 		sess = nil
 	}
 	g.holder <- sess
-}
-
-func isDone(s metadata.Session) bool {
-	select {
-	case <-s.Done():
-		return true
-	default:
-		return false
-	}
 }

@@ -112,6 +112,24 @@ func TestOldHighHalvesAreDeleted(t *testing.T) {
 	require.Equal(t, bk.LedgerID(6<<32), nextID(t, c))
 }
 
+// A client that is about to number a node below a high half that is out of use
+// meanwhile, and deleted, takes the one in use: the counter of a node made anew
+// would give old ids.
+func TestHighHalfVanishes(t *testing.T) {
+	c, f := newZKCluster(t, Hierarchical)
+	ctx := t.Context()
+	g := c.form.(*zkForm).ids
+	require.NoError(t, g.makeHighHalf(ctx, f, 1, nil))
+	f.OnCall(func(ctx context.Context, call storetest.Call) storetest.Fault {
+		if call.Method == "Txn" && call.N == 0 {
+			require.NoError(t, g.makeHighHalf(ctx, f.Store, 2, nil))
+			require.NoError(t, metadata.Remove(ctx, f.Store, g.highKey(1), metadata.AnyVersion))
+		}
+		return storetest.Pass
+	})
+	require.Equal(t, bk.LedgerID(2<<32), nextID(t, c))
+}
+
 // A session that is lost costs an id at most, and its numbered nodes go with it.
 func TestLedgerIDsAfterSessionLoss(t *testing.T) {
 	c, f := newZKCluster(t, Hierarchical)
@@ -141,6 +159,9 @@ func TestLedgerIDsAfterSessionLoss(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, page.Nodes)
 	f.FailNth("Session", 0, storetest.Refuse)
+	_, err = c.NewLedgerID(ctx)
+	require.ErrorIs(t, err, metadata.ErrUnavailable)
+	f.FailNth("Get", 0, storetest.Refuse) // whether ids are long is not known
 	_, err = c.NewLedgerID(ctx)
 	require.ErrorIs(t, err, metadata.ErrUnavailable)
 	nextID(t, c) // and the next try has a session again
