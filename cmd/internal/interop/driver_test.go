@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -60,7 +59,7 @@ const (
 	codeUnauthorized  = -102
 	codeLedgerClosed  = -11
 	codeReadPastLAC   = -1
-	codeIllegalOp     = -100
+	codeTooLong       = -9000 // none of Java's: its client does not look
 	codeOtherFailures = 0
 )
 
@@ -196,6 +195,3 @@ func code(err error) int {
 	}
 	return 0
 }
-
-// firstLine keeps an error readable in a table.
-func firstLine(err error) string { return strings.SplitN(err.Error(), "\n", 2)[0] }

@@ -5,6 +5,7 @@ package interop
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,22 @@ func testPassword(t *testing.T, x *cell) {
 	})
 	h.append(t, h.ledger, 2, 30)
 	h.close(t)
+}
+
+// testKey: a client that comes to the bookies with the wrong key cannot fence a
+// ledger, let alone recover it.
+func testKey(t *testing.T, x *cell) {
+	wrong := usual
+	wrong.password = "other"
+	x.both(t, func(t *testing.T, c *client) {
+		h := x.c.create(t, usual)
+		h.append(t, h.ledger, 0, 10, 20)
+		x.w.client(ours, x.on).call(t, "setPassword", map[string]any{"ledger": h.ledger, "password": wrong.password}, nil)
+		_, err := c.tryOpen(t, h.ledger, wrong, true)
+		require.Equal(t, codeUnauthorized, code(err), "%v", err)
+		h.append(t, h.ledger, 2, 30) // its writer is not fenced
+		c.open(t, h.ledger, wrong, false).expect(t, h.ledger, 10, 20)
+	})
 }
 
 // testFence: who recovers a ledger ends its writer, and the ledger has all that
@@ -53,24 +70,23 @@ func testTakeover(t *testing.T, x *cell) {
 		p := h.finish(t)
 		require.NotEmpty(t, p.Error, "the writer goes on after a recovery")
 		require.Contains(t, []int{codeFenced, codeLedgerClosed}, p.Code, "%s", p.Error)
-		x.expectRecovered(t, r, h.ledger, p.Acked, size)
+		x.expectRecovered(t, r, usual, p.Acked, size)
 	})
 }
 
 // expectRecovered checks a ledger after recovery: closed, with all that was
 // confirmed, and the same to both clients.
-func (x *cell) expectRecovered(t *testing.T, r *handle, ledger, acked int64, size int) {
+func (x *cell) expectRecovered(t *testing.T, r *handle, s spec, acked int64, size int) {
 	t.Helper()
 	require.True(t, r.opened.Closed)
 	require.GreaterOrEqual(t, r.opened.LAC+1, acked, "confirmed entries are lost")
 	require.Equal(t, (r.opened.LAC+1)*int64(size), r.opened.Length)
 	sizes := sizesOf(r.opened.LAC+1, size)
-	m := x.c.metadata(t, ledger)
+	m := x.c.metadata(t, r.ledger)
 	require.Equal(t, "CLOSED", m.State)
-	require.Equal(t, m, x.other.metadata(t, ledger), "metadata as both clients show them")
+	require.Equal(t, m, x.other.metadata(t, r.ledger), "metadata as both clients show them")
 	for _, c := range []*client{x.c, x.other} {
-		r := c.open(t, ledger, usual, false)
-		r.expect(t, ledger, sizes...)
+		c.open(t, r.ledger, s, false).expect(t, r.ledger, sizes...)
 	}
 }
 
@@ -91,13 +107,14 @@ func testWriterKilled(t *testing.T, x *cell) {
 	d.kill()
 	for i, h := range hs {
 		r := clients[i].open(t, h.ledger, usual, true)
-		x.expectRecovered(t, r, h.ledger, acked[i], size)
+		x.expectRecovered(t, r, usual, acked[i], size)
 	}
 }
 
 // testBookieKilled: a bookie gets SIGKILL under a writer, which goes on with
 // another one.
 func testBookieKilled(t *testing.T, x *cell) {
+	x.cluster.settle(t, "")
 	x.changeEnsemble(t, x.c.create(t, usual), "")
 }
 
@@ -136,6 +153,7 @@ func (x *cell) changeEnsemble(t *testing.T, h *handle, kind bookieKind) {
 // recovered.
 func testRecoverWithBookieDown(t *testing.T, x *cell) {
 	const size = 400
+	x.cluster.settle(t, "")
 	clients := []*client{x.c, x.other}
 	hs := []*handle{x.c.create(t, usual), x.c.create(t, usual)}
 	for _, h := range hs {
@@ -145,7 +163,7 @@ func testRecoverWithBookieDown(t *testing.T, x *cell) {
 	for i, h := range hs {
 		r := clients[i].open(t, h.ledger, usual, true)
 		require.EqualValues(t, 99, r.opened.LAC)
-		x.expectRecovered(t, r, h.ledger, 100, size)
+		x.expectRecovered(t, r, usual, 100, size)
 	}
 }
 
@@ -183,5 +201,25 @@ func testChecker(t *testing.T, x *cell) {
 		var missing []string
 		checker.call(t, "check", map[string]any{"ledger": h.ledger}, &missing)
 		require.Empty(t, missing)
+	}
+}
+
+// testShell: BookieShell tells of a ledger what both clients do.
+func testShell(t *testing.T, x *cell) {
+	s := spec{e: 3, w: 2, a: 2, digest: "MAC", password: "", custom: map[string]string{"k": "v"}}
+	h := x.c.create(t, s)
+	h.append(t, h.ledger, 0, 100, 200)
+	h.close(t)
+	out, err := x.w.j.Shell(t.Context(), x.w.dir, x.cluster.uri, "ledgermetadata", "-ledgerid", fmt.Sprint(h.ledger))
+	require.NoError(t, err)
+	lines := strings.Split(out, "\n")
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "LedgerMetadata{") })
+	require.GreaterOrEqual(t, i, 0, "%s", out)
+	m := x.c.metadata(t, h.ledger)
+	for _, part := range []string{
+		"formatVersion=3", "ensembleSize=3", "writeQuorumSize=2", "ackQuorumSize=2", "state=CLOSED", "length=300", "lastEntryId=1",
+		"digestType=MAC", "ensembles={0=[" + strings.Join(m.Segments[0].Bookies, ", ") + "]}", "customMetadata={k=base64:dg==}",
+	} {
+		require.Contains(t, lines[i], part)
 	}
 }

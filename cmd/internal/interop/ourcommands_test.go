@@ -213,6 +213,20 @@ func (l *library) metadata(ctx context.Context, r *request) (any, error) {
 	return v, nil
 }
 
+// setPassword changes the password in a ledger's metadata behind the back of its
+// writer, so that clients come to the bookies with another key than they know.
+func (l *library) setPassword(ctx context.Context, r *request) error {
+	cluster := l.clientOf(r).Cluster()
+	m, v, err := cluster.Ledger(ctx, bk.LedgerID(*r.Ledger))
+	if err != nil {
+		return err
+	}
+	m = m.Clone()
+	m.Password = []byte(r.Password)
+	_, err = cluster.UpdateLedger(ctx, bk.LedgerID(*r.Ledger), m, v)
+	return err
+}
+
 func (l *library) ledgers(ctx context.Context, r *request) (any, error) {
 	ids := []int64{}
 	for id, err := range l.clientOf(r).List(ctx) {

@@ -129,7 +129,7 @@ func javaCode(err error) int {
 	}{
 		{bk.ErrUnauthorized, codeUnauthorized}, {bk.ErrFenced, codeFenced}, {bk.ErrNoSuchLedger, codeNoSuchLedger},
 		{bk.ErrLedgerExists, codeLedgerExists}, {bk.ErrReadPastLAC, codeReadPastLAC}, {bk.ErrNoSuchEntry, codeNoSuchEntry},
-		{bk.ErrLedgerClosed, codeLedgerClosed},
+		{bk.ErrLedgerClosed, codeLedgerClosed}, {bk.ErrPayloadTooLong, codeTooLong},
 	} {
 		if errors.Is(err, row.err) {
 			return row.code
@@ -160,6 +160,10 @@ func (l *library) run(ctx context.Context, r *request) (any, error) {
 		return l.entries(ctx, r)
 	case "state":
 		return l.state(r)
+	case "setPassword":
+		return true, l.setPassword(ctx, r)
+	case "maxPayload":
+		return ledger.MaxPayload(digests[r.Digest]), nil
 	}
 	if w := l.writerOf(r); w != nil {
 		return l.runWriter(ctx, w, r)

@@ -33,21 +33,3 @@ func dataDir(t *testing.T) string {
 	})
 	return dir
 }
-
-// TestPeersStart: ZooKeeper and one of Apache's bookies come up and go away.
-func TestPeersStart(t *testing.T) {
-	j, dir := java(t), dataDir(t)
-	zk, err := j.StartZooKeeper(t.Context(), dir)
-	if zk != nil {
-		t.Cleanup(zk.Stop)
-	}
-	require.NoError(t, err)
-	require.NoError(t, j.InitCluster(t.Context(), dir, zk.URI("/ledgers")))
-	require.Error(t, j.InitCluster(t.Context(), dir, zk.URI("/ledgers")), "a cluster is made once")
-	b, err := j.NewBookie(javapeer.BookieOptions{Name: "bookie1", Dir: dir, Metadata: zk.URI("/ledgers")})
-	require.NoError(t, err)
-	t.Cleanup(b.Stop)
-	require.NoError(t, b.Start(t.Context()))
-	b.Kill()
-	require.NoError(t, b.Start(t.Context()), "again on its data")
-}

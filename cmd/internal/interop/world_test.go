@@ -27,8 +27,9 @@ const (
 // bookie is one bookie's process.
 type bookie struct {
 	*proc.Process
-	id   string
-	kind bookieKind
+	id        string
+	kind      bookieKind
+	restarted chan error // nil: it runs, as far as the test knows
 }
 
 // cluster is bookies below one path of ZooKeeper.
@@ -67,6 +68,7 @@ type world struct {
 	clusters map[clusterKind]*cluster
 	drivers  map[clientKind]*driver
 	clients  map[string]*client
+	legacies map[column]*legacy
 	named    int   // processes named so far
 	chosen   int64 // the last ledger id that a test chose
 }
@@ -83,6 +85,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, j: java(t), dir: dataDir(t),
 		clusters: map[clusterKind]*cluster{}, drivers: map[clientKind]*driver{}, clients: map[string]*client{},
+		legacies: map[column]*legacy{},
 	}
 	w.binary = filepath.Join(w.dir, "loglode")
 	out, err := exec.Command("go", "build", "-o", w.binary, "../../loglode").CombinedOutput()
@@ -134,14 +137,14 @@ func (w *world) newBookie(kind bookieKind, name, uri string) *bookie {
 	if kind == apacheBookie {
 		b, err := w.j.NewBookie(javapeer.BookieOptions{Name: name, Dir: w.dir, Metadata: uri})
 		require.NoError(w.t, err)
-		return &bookie{b.Process, b.ID, kind}
+		return &bookie{Process: b.Process, id: b.ID, kind: kind}
 	}
 	ports, err := proc.FreePorts(1)
 	require.NoError(w.t, err)
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	p := proc.New(name, filepath.Join(w.dir, name+".log"), w.binary, "server", "bookie", "--metadata", uri, "--listen", addr,
 		"--journal", filepath.Join(w.dir, name, "journal"), "--ledgers", filepath.Join(w.dir, name, "ledgers"), "--lease", "3s")
-	return &bookie{p, addr, kind}
+	return &bookie{Process: p, id: addr, kind: kind}
 }
 
 // driver gives the process that runs clients of a kind; newDriver one more, to
@@ -198,10 +201,24 @@ func (c *cluster) find(t testing.TB, id string) *bookie {
 	return nil
 }
 
-// kill ends a bookie by SIGKILL and starts it again, on its data, when the test
-// is over.
+// kill ends a bookie by SIGKILL. When the test is over it is started again, on
+// its data, while tests go on that need no bookie of its kind to be killed.
 func (c *cluster) kill(t *testing.T, b *bookie) {
 	t.Helper()
-	t.Cleanup(func() { require.NoError(t, b.Start(context.Background())) })
+	t.Cleanup(func() {
+		b.restarted = make(chan error, 1)
+		go func() { b.restarted <- b.Start(context.Background()) }()
+	})
 	b.Kill()
+}
+
+// settle waits until all bookies of a kind, of both if it is "", are up.
+func (c *cluster) settle(t testing.TB, kind bookieKind) {
+	t.Helper()
+	for _, b := range c.bookies {
+		if b.restarted != nil && (kind == "" || kind == b.kind) {
+			require.NoError(t, <-b.restarted, "restart of %s", b.Name)
+			b.restarted = nil
+		}
+	}
 }

@@ -58,7 +58,7 @@ func (j *Java) NewBookie(o BookieOptions) (*Bookie, error) {
 		"bookiePort": fmt.Sprint(ports[0]), "listeningInterface": "lo", "advertisedAddress": "127.0.0.1", "allowLoopback": "true",
 		"journalDirectories": journal, "ledgerDirectories": ledgers, "metadataServiceUri": o.Metadata,
 		"httpServerEnabled": "false", "statsProviderClass": "org.apache.bookkeeper.stats.NullStatsProvider",
-		"zkTimeout":                         "3000",
+		"zkTimeout":                         "5000",  // how long a busy machine may keep it from running
 		"diskUsageThreshold":                "0.999", // that of the machine is none of ours
 		"minUsableSizeForEntryLogCreation":  "1000000",
 		"minUsableSizeForIndexFileCreation": "1000000",
@@ -96,17 +96,18 @@ func (j *Java) InitCluster(ctx context.Context, dir, uri string) error {
 }
 
 // Shell runs a command of BookieShell on the cluster at a metadata URI and
-// gives its output.
+// gives what it told, among other lines of its log.
 func (j *Java) Shell(ctx context.Context, dir, uri string, args ...string) (string, error) {
 	conf := filepath.Join(dir, "shell.conf")
 	if err := os.WriteFile(conf, []byte("metadataServiceUri="+uri+"\n"), 0o644); err != nil {
 		return "", err
 	}
-	all, err := j.Args(dir, "128m", j.Classpath(), "org.apache.bookkeeper.bookie.BookieShell", append([]string{"-conf", conf}, args...)...)
+	log, err := logs(dir, "shell.properties", "info", "SYSTEM_OUT", "%m%n") // the shell tells all by its log
 	if err != nil {
 		return "", err
 	}
-	return run(ctx, "java", all...)
+	all := append(jvmArgs("128m", log), "-cp", j.Classpath(), "org.apache.bookkeeper.bookie.BookieShell", "-conf", conf)
+	return run(ctx, "java", append(all, args...)...)
 }
 
 // answers asks a bookie for its disks; nil when it serves requests. Its port is

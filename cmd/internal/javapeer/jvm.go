@@ -2,6 +2,7 @@ package javapeer
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,15 +10,24 @@ import (
 	"github.com/loglode/loglode/cmd/internal/proc"
 )
 
-// log4j makes Java's processes log warnings and worse, to stderr.
-const log4j = `rootLogger.level=warn
+// log4j makes Java's processes log from a level on, to a stream, by a pattern.
+const log4j = `rootLogger.level=%s
 rootLogger.appenderRef.o.ref=o
 appender.o.type=Console
 appender.o.name=o
-appender.o.target=SYSTEM_ERR
+appender.o.target=%s
 appender.o.layout.type=PatternLayout
-appender.o.layout.pattern=%d %p %c{1} %m%n
+appender.o.layout.pattern=%s
 `
+
+// logs writes log settings in dir, once, and gives the file.
+func logs(dir, name, level, stream, pattern string) (string, error) {
+	conf := filepath.Join(dir, name)
+	if _, err := os.Stat(conf); !errors.Is(err, fs.ErrNotExist) {
+		return conf, err
+	}
+	return conf, os.WriteFile(conf, fmt.Appendf(nil, log4j, level, stream, pattern), 0o644)
+}
 
 // Options of the JVM: small, quick to start, and what bookies need of the JDK's
 // inner packages.
@@ -35,11 +45,9 @@ func jvmArgs(heap, logConf string) []string {
 // Args are the arguments of `java` that run main with a heap ("128m") and a
 // class path; its log settings go to dir.
 func (j *Java) Args(dir, heap, classpath, main string, args ...string) ([]string, error) {
-	conf := filepath.Join(dir, "log4j2.properties")
-	if _, err := os.Stat(conf); errors.Is(err, fs.ErrNotExist) {
-		if err := os.WriteFile(conf, []byte(log4j), 0o644); err != nil {
-			return nil, err
-		}
+	conf, err := logs(dir, "log4j2.properties", "warn", "SYSTEM_ERR", "%d %p %c{1} %m%n")
+	if err != nil {
+		return nil, err
 	}
 	return append(append(jvmArgs(heap, conf), "-cp", classpath, main), args...), nil
 }
