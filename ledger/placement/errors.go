@@ -1,11 +1,15 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/loglode/loglode/bookie/bk"
 )
+
+// ErrUnmet: the bookies are not where a strict policy wants them.
+var ErrUnmet = errors.New("placement policy cannot be kept")
 
 // NotEnoughError says how many bookies were needed and how many there are. It
 // wraps bk.ErrNotEnoughBookies.
@@ -25,7 +29,7 @@ func (e *NotEnoughError) Error() string {
 func (e *NotEnoughError) Unwrap() error { return bk.ErrNotEnoughBookies }
 
 // UnmetError says which minimum of a strict policy no choice of bookies keeps.
-// It wraps bk.ErrNotEnoughBookies.
+// It wraps ErrUnmet and bk.ErrNotEnoughBookies.
 type UnmetError struct {
 	// Rule cannot be kept. If each rule could be kept alone but not all of them
 	// together, it is the first that the others leave no room for.
@@ -62,7 +66,7 @@ func (e *UnmetError) Error() string {
 	return b.String()
 }
 
-func (e *UnmetError) Unwrap() error { return bk.ErrNotEnoughBookies }
+func (e *UnmetError) Unwrap() []error { return []error{ErrUnmet, bk.ErrNotEnoughBookies} }
 
 // name gives the path of a place as far as its level.
 func (l Location) name(level Level) string {

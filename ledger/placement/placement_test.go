@@ -214,6 +214,7 @@ func TestStrictNamesWhatIsMissing(t *testing.T) {
 		var unmet *UnmetError
 		require.ErrorAs(t, err, &unmet, "%+v", c)
 		require.ErrorIs(t, err, bk.ErrNotEnoughBookies)
+		require.ErrorIs(t, err, ErrUnmet)
 		require.ErrorContains(t, err, c.says)
 		require.False(t, unmet.Together)
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -96,6 +97,26 @@ host-4          /b/-
 		_, err := ParseTopology(text)
 		require.ErrorIs(t, err, ErrInvalidTopology, text)
 		require.ErrorContains(t, err, says, text)
+	}
+}
+
+func TestDocumentedTopology(t *testing.T) {
+	text, err := os.ReadFile("../../docs/placement.md")
+	require.NoError(t, err)
+	_, example, ok := strings.Cut(string(text), "```\n# host")
+	require.True(t, ok)
+	example, _, _ = strings.Cut(example, "\n```")
+	top, err := ParseTopology("#" + example)
+	require.NoError(t, err)
+	require.Equal(t, Topology{
+		"10.0.0.1":      {Location: Location{"eu", "a", "r7"}, Labels: map[string]string{"disk": "ssd"}, Weight: 2},
+		"10.0.0.2:3181": {Location: Location{Zone: "b", Rack: "r1"}},
+		"10.0.0.3":      {Location: Location{Zone: "b"}},
+	}, top)
+	for _, p := range []string{"zones=3,strict", "ack-regions=2", "require:disk=ssd,zones=2", "spread=none"} {
+		require.Contains(t, string(text), "`"+p+"`")
+		_, err := ParsePolicy(p)
+		require.NoError(t, err)
 	}
 }
 

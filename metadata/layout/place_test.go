@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,19 @@ func TestPlaceProperties(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.Equal(t, "r1", got.Rack, "the rest is used")
 	}
+}
+
+func TestDocumentedPlace(t *testing.T) {
+	text, err := os.ReadFile("../../docs/placement.md")
+	require.NoError(t, err)
+	_, example, ok := strings.Cut(string(text), "```json\n")
+	require.True(t, ok)
+	example, _, _ = strings.Cut(example, "\n```")
+	p, err := parsePlace(Etcd, []byte(example))
+	require.NoError(t, err)
+	require.Equal(t, Place{
+		Zone: "a", Rack: "r7", Labels: map[string]string{"disk": "ssd"}, FreeBytes: 63808655360, TotalBytes: 105088212992,
+	}, p)
 }
 
 func TestPlacePropertiesBackAndForth(t *testing.T) {

@@ -92,6 +92,7 @@ var hints = []struct {
 	{stream.ErrNotFound, "create it with `loglode stream create`"},
 	{stream.ErrFenced, "another writer owns the stream; start again to take it back"},
 	{stream.ErrSealed, "a sealed stream takes no more records"},
+	{placement.ErrUnmet, "`loglode bookie label` says where bookies are, `loglode placement explain` what is missing"},
 	{stream.ErrNotEnoughBookies, "start more bookies, or use a smaller --ensemble; `loglode bookie ls` lists them"},
 	{bk.ErrNotEnoughBookies, "start more bookies, or use a smaller --ensemble; `loglode bookie ls` lists them"},
 	{metadata.ErrUnavailable, "is the metadata server running? `loglode dev` starts a whole system"},

@@ -238,9 +238,13 @@ func printExplained(w io.Writer, x explained) error {
 	fmt.Fprintln(w)
 	t = table{Columns: []string{"rule", "holds", "want", "worst_write_set", "write_sets_below"}}
 	for _, r := range x.Rules {
-		var below []string
-		for _, s := range r.Below {
-			below = append(below, fmt.Sprint(s.Positions))
+		var below any
+		if len(r.Below) > 0 {
+			sets := make([]string, len(r.Below))
+			for i, s := range r.Below {
+				sets[i] = fmt.Sprint(s.Positions)
+			}
+			below = sets
 		}
 		t.Rows = append(t.Rows, []any{r.Rule, r.Holds, r.Want, r.Got, below})
 	}

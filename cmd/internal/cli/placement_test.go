@@ -81,6 +81,7 @@ func TestPlacementExplain(t *testing.T) {
 	require.Empty(t, x[0].Ensemble)
 	require.Contains(t, x[0].Error, "2 can be reached (usable bookies are in 2: /eu /us)")
 	require.Contains(t, r.err, "each write set of 3 must be in 3 regions")
+	require.Contains(t, r.err, "loglode bookie label")
 	require.Len(t, x[0].Bookies, 3)
 
 	out := must(t, "", "placement", "explain", "--policy", "regions=2")
@@ -174,6 +175,8 @@ func TestPlacementBadInput(t *testing.T) {
 		{"placement explain --ledger x", exitUsage, "x"},
 		{"placement explain --ensemble 4", exitUnavailable, "4 bookies needed, 3 usable"},
 		{"placement", exitUsage, "--help"},
+		{"stream create x --placement zone=2", exitUsage, "zones=N"},
+		{"stream create x --placement zones=2,strict", exitUnavailable, "2 zones, 1 can be reached"},
 		{"bookie label", exitUsage, "arg"},
 		{"bookie label 10.9.8.7:1 --zone a", exitNotFound, "not of this cluster"},
 		{"bookie label " + ids[0] + " --zone a/b", exitUsage, "--zone"},
