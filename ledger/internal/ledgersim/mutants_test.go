@@ -5,6 +5,7 @@ package ledgersim
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,7 +69,7 @@ func report(t *testing.T, r result, o Options) {
 	if *mutantJSON {
 		line, err := json.Marshal(r)
 		require.NoError(t, err)
-		println(string(line))
+		fmt.Println(string(line))
 		return
 	}
 	if r.Paper == "" {

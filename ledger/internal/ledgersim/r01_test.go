@@ -167,7 +167,7 @@ func (x *r01) script(t *testing.T) {
 // Random orders of the same messages, each of which may be lost, with the seed
 // as the order's name.
 func TestR01_RandomOrders(t *testing.T) {
-	for seed := range uint64(30_000) {
+	for seed := range max(30_000, *nFlag) {
 		require.False(t, r01Order(t, seed), "order %d loses an acknowledged entry", seed)
 	}
 }

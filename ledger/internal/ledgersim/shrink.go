@@ -25,7 +25,7 @@ func Shrink(f Failure) Failure {
 			}
 		}
 	}
-	for ticks := best.Violation.At + 1; ticks > 0; ticks = ticks * 3 / 4 {
+	for ticks := best.Violation.At + 1; ticks >= ticksMin; ticks = ticks * 3 / 4 {
 		o := best.Options
 		o.Ticks = ticks
 		again, ok := r.fails(o, best)

@@ -13,7 +13,7 @@ import (
 // The environment is for make sim, the flags are for everybody else.
 var (
 	seedFlag  = flag.Uint64("sim.seed", env("LOGLODE_SIM_SEED", 1), "first seed")
-	nFlag     = flag.Uint64("sim.n", env("LOGLODE_SIM_N", 4000), "number of seeds; the history of a single one is printed")
+	nFlag     = flag.Uint64("sim.n", env("LOGLODE_SIM_N", 10_000), "number of seeds; the history of a single one is printed")
 	saltFlag  = flag.Uint64("sim.salt", 0, "another history under the same weather")
 	offFlag   = flag.Uint64("sim.off", 0, "features to switch off, as a mask")
 	ticksFlag = flag.Int64("sim.ticks", 0, "ticks until the faults end, 0 as the seed draws")

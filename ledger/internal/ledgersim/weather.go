@@ -84,6 +84,9 @@ const (
 	trouble             // a writer changes its ensemble again and again
 )
 
+// ticksMin is the shortest time of faults.
+const ticksMin = 10
+
 // profile is the weather of one schedule.
 type profile struct {
 	on           Features
@@ -148,7 +151,7 @@ func (s *sim) weather() profile {
 		p.on |= FeatConnection // what is promised about these rests on connections
 	}
 	if s.opts.Ticks > 0 {
-		p.chaos = s.opts.Ticks
+		p.chaos = max(s.opts.Ticks, ticksMin)
 	}
 	p.pushGap = 2*p.delayMax + 4
 	if p.kind == zombie {
