@@ -161,6 +161,9 @@ func openForm(ctx context.Context, store metadata.Store, scope string, want Kind
 		return nil, "", fmt.Errorf("instance id: %w", err)
 	}
 	kind, err := zkLayout(ctx, store, scope, want)
+	if errors.Is(err, metadata.ErrNotFound) {
+		err = fmt.Errorf("there is none: %w", err)
+	}
 	if err != nil {
 		return nil, "", err
 	}

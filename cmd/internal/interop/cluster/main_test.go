@@ -97,7 +97,7 @@ func ourOptions(t *testing.T, uri, name string, change func(*daemon.BookieOption
 	ports, err := proc.FreePorts(1)
 	require.NoError(t, err)
 	o := daemon.BookieOptions{
-		MetadataURI: uri, Listen: fmt.Sprintf("127.0.0.1:%d", ports[0]), LeaseTTL: 2 * time.Second, Logger: zap.NewNop(),
+		MetadataURI: uri, Listen: fmt.Sprintf("127.0.0.1:%d", ports[0]), LeaseTTL: 6 * time.Second, Logger: zap.NewNop(),
 		JournalDirs: []string{filepath.Join(dir, name, "journal")}, LedgerDirs: []string{filepath.Join(dir, name, "ledgers")},
 	}
 	if change != nil {
