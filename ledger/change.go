@@ -114,9 +114,11 @@ func (w *Writer) pick(r pickRequest) {
 	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
 	defer cancel()
 	picks, err := w.c.substitutes(ctx, r)
-	for _, p := range picks {
-		w.c.pool.Bookie(p.Bookie).Connect()
+	fresh := make([]bk.BookieID, len(picks))
+	for i, p := range picks {
+		fresh[i] = p.Bookie
 	}
+	w.c.dialAhead(fresh)(ctx)
 	w.mu.Lock()
 	if err == nil {
 		err = w.core.Replace(picks)

@@ -163,22 +163,40 @@ func (c *Client) Metadata(ctx context.Context, id bk.LedgerID) (*layout.LedgerMe
 // while ago (rule 52).
 func (c *Client) avoid(id bk.BookieID) bool { return c.pool.Bookie(id).Quarantined() }
 
+// lookEvery is how often writers that go on with a failed bookie look for
+// another though no change of the list was signalled: a watch can be deaf.
+const lookEvery = 30 * time.Second
+
 // watchBookies tells writers that go on with a failed bookie when the list of
 // bookies changes. It runs from the first Create on.
 func (c *Client) watchBookies() {
 	defer c.wg.Done()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for c.ctx.Err() == nil {
 		watch, err := c.cluster.WatchBookies(c.ctx)
 		if err == nil {
-			for range watch.C() {
-				for _, w := range c.openWriters() {
-					w.bookiesChanged()
-				}
-			}
+			c.follow(watch.C(), look.C)
 		}
 		select {
 		case <-c.ctx.Done():
 		case <-time.After(backoffMin):
+		}
+	}
+}
+
+// follow passes signals on until the watch ends.
+func (c *Client) follow(changed <-chan struct{}, look <-chan time.Time) {
+	for {
+		select {
+		case _, ok := <-changed:
+			if !ok {
+				return
+			}
+		case <-look:
+		}
+		for _, w := range c.openWriters() {
+			w.bookiesChanged()
 		}
 	}
 }

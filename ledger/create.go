@@ -54,14 +54,14 @@ func (c *Client) create(ctx context.Context, q bk.Quorum, opts []CreateOption) (
 	if err != nil {
 		return nil, err
 	}
-	c.dialAhead(ensemble)
+	dialed := c.dialAhead(ensemble)
 	m := &layout.LedgerMetadata{
 		Quorum: q, State: layout.StateOpen, Segments: []layout.Segment{{First: 0, Ensemble: ensemble}},
 		LastEntry: bk.InvalidEntryID, HasPassword: true, Digest: cfg.digest, Password: cfg.password,
 		CTime: time.Now().Truncate(time.Millisecond), Custom: maps.Clone(cfg.custom),
 		CToken: mathrand.Int64N(math.MaxInt64) + 1,
 	}
-	stored, epochs, err := c.storeNew(ctx, cfg.id, m)
+	stored, epochs, err := c.storeNew(ctx, cfg.id, m, dialed)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,28 @@ func (c *Client) create(ctx context.Context, q bk.Quorum, opts []CreateOption) (
 	return w, nil
 }
 
-// dialAhead dials bookies that will be needed, unless they are connected.
-func (c *Client) dialAhead(ids []bk.BookieID) {
-	for _, id := range ids {
-		c.pool.Bookie(id).Connect()
+// dialAheadMax is how long a metadata write that names bookies waits for their
+// connections. Those that are there before it need no proof later that the
+// ledger is still open.
+const dialAheadMax = 200 * time.Millisecond
+
+// dialAhead dials bookies that will be needed, unless they are connected. The
+// function it gives waits for that, for a short while.
+func (c *Client) dialAhead(ids []bk.BookieID) (wait func(context.Context)) {
+	dials := make([]<-chan struct{}, len(ids))
+	for i, id := range ids {
+		dials[i] = c.pool.Bookie(id).Connect()
+	}
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, dialAheadMax)
+		defer cancel()
+		for _, d := range dials {
+			select {
+			case <-d:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}
 }
 
@@ -93,7 +111,7 @@ func (c *Client) epochs(ids []bk.BookieID) []uint64 {
 // storeNew writes the metadata of a new ledger, under a new id if id is
 // bk.InvalidLedgerID (rule 2). It also gives the epochs of the ensemble's
 // connections before that.
-func (c *Client) storeNew(ctx context.Context, id bk.LedgerID, m *layout.LedgerMetadata) (storedMetadata, []uint64, error) {
+func (c *Client) storeNew(ctx context.Context, id bk.LedgerID, m *layout.LedgerMetadata, dialed func(context.Context)) (storedMetadata, []uint64, error) {
 	chosen := id != bk.InvalidLedgerID
 	for attempt := 1; ; attempt++ {
 		if !chosen {
@@ -102,6 +120,7 @@ func (c *Client) storeNew(ctx context.Context, id bk.LedgerID, m *layout.LedgerM
 				return storedMetadata{}, nil, fmt.Errorf("new ledger id: %w", err)
 			}
 		}
+		dialed(ctx)
 		epochs := c.epochs(m.Segments[0].Ensemble)
 		v, err := c.cluster.CreateLedger(ctx, id, m)
 		if err == nil {

@@ -46,7 +46,8 @@ type link struct {
 
 	mu      sync.Mutex // guards all below
 	state   linkState
-	epoch   uint64 // number of connections so far
+	epoch   uint64        // number of connections so far
+	dialed  chan struct{} // closed when the dial under way, or the last one, has ended
 	conn    net.Conn
 	raw     syscall.RawConn // nil: only the writer goroutine may write
 	cancel  context.CancelFunc
@@ -91,10 +92,11 @@ func (l *link) ready() error {
 	// the bookie may just be starting.
 	wait := l.retryAt - l.pool.now()
 	l.state = linkDialing
+	l.dialed = make(chan struct{})
 	ctx, cancel := context.WithCancel(l.pool.ctx)
 	l.cancel = cancel
 	l.pool.wg.Add(1)
-	go l.run(ctx, cancel, wait)
+	go l.run(ctx, cancel, wait, l.dialed)
 	return nil
 }
 
@@ -132,17 +134,20 @@ func (l *link) start(c *Call) error {
 }
 
 // run dials, reads until the connection is lost, and cleans up.
-func (l *link) run(ctx context.Context, cancel context.CancelFunc, wait time.Duration) {
+func (l *link) run(ctx context.Context, cancel context.CancelFunc, wait time.Duration, dialed chan<- struct{}) {
 	defer l.pool.wg.Done()
 	conn, err := l.dial(ctx, wait)
 	cancel()
 	if err != nil {
+		close(dialed)
 		l.down(err, true)
 		return
 	}
 	stop := make(chan struct{})
 	written := make(chan struct{})
-	if !l.up(conn) {
+	up := l.up(conn)
+	close(dialed)
+	if !up {
 		conn.Close()
 		l.down(bk.ErrClosed, false)
 		return

@@ -147,13 +147,22 @@ type Bookie struct {
 func (b *Bookie) ID() bk.BookieID { return b.id }
 
 // Connect dials the bookie for adds, unless there is a connection. It does not
-// wait for it.
-func (b *Bookie) Connect() {
+// wait; what it gives is closed when the dial has ended, well or not.
+func (b *Bookie) Connect() <-chan struct{} {
 	l := b.links[v2]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.ready() // a connection that ends just now is dialled again by its next use
+	if err := l.ready(); err != nil || l.dialed == nil {
+		return closedChan // it ends just now, and is dialled again by its next use
+	}
+	return l.dialed
 }
+
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // EpochV3 is Adds.Epoch for the connection for protocol version 3, within the
 // Done of a Call that was answered.
