@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,11 +59,6 @@ func TestStrictTree(t *testing.T) {
 		_, err = s.Txn(ctx, metadata.Delete("/a/b/c", 2), metadata.Create("/a/b/c", nil))
 		require.NoError(t, err)
 	}
-	_, err = s.Txn(ctx, metadata.Put("/a/b/c", nil), metadata.Put("/a/b/d", nil))
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-	_, err = s.Txn(ctx, metadata.Put("/a/b/c", nil))
-	require.NoError(t, err)
-
 	// Four creates below /a/b so far, none of them sequential.
 	for _, want := range []string{"/a/b/q-0000000004", "/a/b/q-0000000005"} {
 		res, err := s.Txn(ctx, metadata.Create("/a/b/q-", nil).AsSequential())

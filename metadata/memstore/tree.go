@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,7 +149,7 @@ func (t *Tree) txn(ops []metadata.Op) (metadata.Result, error) {
 	res := metadata.Result{Nodes: make([]metadata.Node, 0, len(ops))}
 	var changes []change
 	for i, op := range ops {
-		n, err := t.apply(op, len(ops), &changes)
+		n, err := t.apply(op, &changes)
 		if err != nil {
 			for _, c := range slices.Backward(changes) {
 				c.undo()
@@ -192,7 +191,7 @@ func (t *Tree) commit(changes []change) {
 	}
 }
 
-func (t *Tree) apply(op metadata.Op, inTxn int, changes *[]change) (metadata.Node, error) {
+func (t *Tree) apply(op metadata.Op, changes *[]change) (metadata.Node, error) {
 	key := op.Key
 	if op.Session != 0 && t.sessions[op.Session] == nil {
 		return metadata.Node{}, metadata.ErrSessionLost
@@ -220,9 +219,6 @@ func (t *Tree) apply(op metadata.Op, inTxn int, changes *[]change) (metadata.Nod
 			return metadata.Node{}, metadata.ErrConflict
 		}
 	case metadata.OpPut:
-		if t.strict && inTxn > 1 {
-			return metadata.Node{}, fmt.Errorf("put beside other operations: %w", errors.ErrUnsupported)
-		}
 	default:
 		return metadata.Node{}, fmt.Errorf("operation kind %d: %w", op.Kind, metadata.ErrInvalidKey)
 	}
