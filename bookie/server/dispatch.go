@@ -57,6 +57,7 @@ func (c *conn) decodeV3(frame []byte) error {
 	if err != nil {
 		return err
 	}
+	r.RequestContext = nil // nobody looks at it, and the request may wait
 	b := &c.batch
 	op := wire.Op(r.Header.GetOperation())
 	b.ops[op]++

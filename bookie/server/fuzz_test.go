@@ -18,6 +18,7 @@ import (
 	"github.com/loglode/loglode/bookie/bookietest"
 	"github.com/loglode/loglode/bookie/server"
 	"github.com/loglode/loglode/bookie/wire"
+	"github.com/loglode/loglode/bookie/wire/bkpb"
 )
 
 // scriptConn gives the server a fixed stream of bytes, and keeps its answers.
@@ -110,4 +111,74 @@ func FuzzConnection(f *testing.F) {
 		require.NoError(t, wire.DecodeResponse(&a, answer[wire.LengthSize:]))
 		require.Equal(t, bk.StatusNoLedger, a.Status)
 	})
+}
+
+// untouchable is a store that nobody may reach. Its methods panic.
+type untouchable struct{ server.Store }
+
+// never lets nobody in.
+type never struct{}
+
+func (never) Plugin() string                    { return "demo" }
+func (never) Begin(string) server.AuthExchange  { return never{} }
+func (never) Next([]byte) ([]byte, bool, error) { return []byte("srv1"), false, nil }
+
+// R39: whatever bytes come from a client that is not let in, none of them
+// reaches the store, and the only statuses are EUA, and the answers to AUTH and
+// START_TLS.
+func FuzzStranger(f *testing.F) {
+	addBehaviours(f)
+	for _, m := range everyV3(1) {
+		f.Add(v3Request(f, m))
+	}
+	v2, v3 := authFrames(f, "demo", "c1")
+	f.Add(append(v2, v3...))
+	srv, err := server.New(untouchable{}, server.Options{Auth: never{}})
+	require.NoError(f, err)
+	l := &scriptListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	f.Cleanup(func() {
+		require.NoError(f, srv.Close())
+		require.ErrorIs(f, <-served, server.ErrClosed)
+	})
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		c := &scriptConn{in: bytes.NewReader(stream), closed: make(chan struct{})}
+		l.conns <- c
+		<-c.closed
+		fr := wire.NewFrameReader(&c.out)
+		for fr.Fill() == nil {
+			for {
+				p, err := fr.Next()
+				require.NoError(t, err)
+				if p == nil {
+					break
+				}
+				requireStranger(t, p)
+			}
+		}
+	})
+}
+
+func requireStranger(t *testing.T, p []byte) {
+	if !wire.IsV3(p) {
+		var a wire.Response
+		require.NoError(t, wire.DecodeResponse(&a, p))
+		if a.Op != wire.OpAuth {
+			require.Equal(t, bk.StatusUnauthorized, a.Status)
+			require.Empty(t, a.Body)
+		}
+		return
+	}
+	m, err := wire.DecodeResponseV3(p)
+	require.NoError(t, err)
+	switch op := wire.Op(m.Header.GetOperation()); {
+	case op == wire.OpStartTLS:
+		require.NotEqual(t, bkpb.StatusCode_EOK, m.GetStatus())
+	case op == wire.OpAuth && m.GetStatus() == bkpb.StatusCode_EOK:
+		require.Equal(t, "srv1", string(m.AuthResponse.GetPayload()))
+	default:
+		require.Equal(t, bkpb.StatusCode_EUA, m.GetStatus())
+		require.Nil(t, m.ReadResponse)
+	}
 }

@@ -43,7 +43,7 @@ const deferredSync = 1
 
 func (c *conn) addV3(r *bkpb.Request) {
 	b, a := &c.batch, r.AddRequest
-	if len(a.GetBody()) < bk.MinBodySize {
+	if len(a.GetBody()) < bk.MinBodySize || len(a.GetMasterKey()) > keyMax {
 		b.answers = appendStatusV3(b.answers, r, bk.StatusBadRequest)
 		return
 	}

@@ -7,13 +7,16 @@ import (
 	"github.com/loglode/loglode/bookie/wire/bkpb"
 )
 
-// lacBodyMin is the size in bytes of an explicit LAC body without a digest:
-// ledger id and LAC.
-const lacBodyMin = 16
+// Sizes in bytes of explicit LAC bodies: without a digest, ledger id and LAC,
+// and what a bookie takes. The largest of a client has 36.
+const (
+	lacBodyMin = 16
+	lacBodyMax = 1 << 10
+)
 
 func (c *conn) writeLAC(r *bkpb.Request) {
-	b := &c.batch
-	if len(r.WriteLacRequest.GetBody()) < lacBodyMin {
+	b, q := &c.batch, r.WriteLacRequest
+	if n := len(q.GetBody()); n < lacBodyMin || n > lacBodyMax || len(q.GetMasterKey()) > keyMax {
 		b.answers = appendStatusV3(b.answers, r, bk.StatusBadRequest)
 		return
 	}

@@ -74,6 +74,10 @@ func (w *worker) read(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bk.Statu
 
 func (c *conn) readV3(r *bkpb.Request) {
 	q := r.GetReadRequest()
+	if len(q.GetMasterKey()) > keyMax {
+		c.batch.answers = appendStatusV3(c.batch.answers, r, bk.StatusBadRequest)
+		return
+	}
 	t := task{
 		do: doReadV3, v3: r, op: wire.OpRead,
 		ledger: bk.LedgerID(q.GetLedgerId()), entry: bk.EntryID(q.GetEntryId()), key: q.GetMasterKey(),

@@ -18,13 +18,17 @@ const V3RecoveryPriority = 100
 // canonical gives fields in the order of their numbers, as Java does.
 var canonical = proto.MarshalOptions{Deterministic: true}
 
+// lean leaves out what nobody here looks at: a request may wait for long, and
+// should hold no more than what it asks.
+var lean = proto.UnmarshalOptions{DiscardUnknown: true}
+
 // DecodeRequestV3 decodes the payload of a version 3 request. Bytes fields are
-// copies. It fails with ErrMalformed on what does not parse, on a missing
+// copies; unknown fields are dropped. It fails with ErrMalformed on what does not parse, on a missing
 // required field and on an unknown version or operation; the connection has to
 // be closed then.
 func DecodeRequestV3(payload []byte) (*bkpb.Request, error) {
 	m := new(bkpb.Request)
-	if err := proto.Unmarshal(payload, m); err != nil {
+	if err := lean.Unmarshal(payload, m); err != nil {
 		return nil, fmt.Errorf("version 3 request: %w: %w", ErrMalformed, err)
 	}
 	return m, checkV3Header(m.Header)
@@ -34,7 +38,7 @@ func DecodeRequestV3(payload []byte) (*bkpb.Request, error) {
 // copies. It fails as DecodeRequestV3 does.
 func DecodeResponseV3(payload []byte) (*bkpb.Response, error) {
 	m := new(bkpb.Response)
-	if err := proto.Unmarshal(payload, m); err != nil {
+	if err := lean.Unmarshal(payload, m); err != nil {
 		return nil, fmt.Errorf("version 3 answer: %w: %w", ErrMalformed, err)
 	}
 	return m, checkV3Header(m.Header)
