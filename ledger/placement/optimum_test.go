@@ -271,3 +271,29 @@ func indexes(n int) func(func(int) bool) {
 		}
 	}
 }
+
+// Write sets of Qw that are in Qw zones each colour the (Qw-1)th power of a
+// cycle: with E = q*Qw + r, that takes Qw + ceil(r/q) zones (Prowse and
+// Woodall, 2003). No larger ensemble is missed.
+func TestLargeEnsemblesOfDistinctZones(t *testing.T) {
+	for e := 1; e <= 30; e++ {
+		for w := 2; w <= min(e, 6); w++ {
+			q, r := e/w, e%w
+			least := w + (r+q-1)/q
+			for zones := max(1, least-1); zones <= least+1; zones++ {
+				bs := plain(zones * e)
+				for i := range bs {
+					bs[i].Zone = string(rune('a' + i%zones))
+				}
+				p := Policy{Write: Minimums{Zones: w}, Strict: true}
+				got, err := Choose(Request{Quorum: quorum(e, w, 1), Policy: p, Bookies: bs, Rand: seeded(uint64(e))})
+				if zones < least {
+					require.ErrorIs(t, err, ErrUnmet, "E=%d Qw=%d zones=%d", e, w, zones)
+					continue
+				}
+				require.NoError(t, err, "E=%d Qw=%d zones=%d", e, w, zones)
+				require.True(t, Check(p, quorum(e, w, 1), byID(t, bs, got))[0].Holds())
+			}
+		}
+	}
+}

@@ -23,7 +23,8 @@ type search struct {
 	avoidMax int        // most bookies that are not Good
 	avoided  int        // how many are chosen
 	steps    int        // placements left
-	thorough bool       // look at the room left, and at one of several alike
+	thorough bool       // look at the beat, at the room left, and at one of several alike
+	beat     [][]int    // by rule and position, while thorough; see beats
 	counts   []int      // scratch
 	stamps   []int      // scratch: by place, count within a write set
 	seen     []int      // scratch: places of a write set
@@ -56,7 +57,7 @@ func (s *search) run() bool {
 	if s.fill(0) {
 		return true
 	}
-	s.thorough, s.steps = true, stepsThorough
+	s.thorough, s.steps, s.beat = true, stepsThorough, s.beats()
 	if s.shapes[LevelRack] == nil {
 		s.makeShapes()
 	}
@@ -106,6 +107,7 @@ func (s *search) fill(depth int) bool {
 // option is a class for a position; the least is tried first.
 type option struct {
 	status Status  // of the bookie that would be taken
+	off    int     // rules whose beat it does not keep
 	near   int     // how near others of the same places are
 	room   int     // how many bookies its places have left, negative
 	key    float64 // the draw
@@ -114,6 +116,9 @@ type option struct {
 
 func (a option) compare(b option) int {
 	if c := cmp.Compare(a.status, b.status); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.off, b.off); c != 0 {
 		return c
 	}
 	if c := cmp.Compare(a.near, b.near); c != 0 {
@@ -141,7 +146,7 @@ func (s *search) next(pos int, last option) (best option, ok bool) {
 		}
 		o := option{status: st, near: s.near(pos, c), key: c.cands[c.taken].key, class: i}
 		if s.thorough {
-			o.room = c.taken - len(c.cands)
+			o.room, o.off = c.taken-len(c.cands), s.offBeat(pos, c)
 		}
 		if last.class >= 0 && o.compare(last) <= 0 {
 			continue
