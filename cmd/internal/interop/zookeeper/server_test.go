@@ -22,12 +22,16 @@ import (
 // zk is the server that all tests share: each begins on an empty tree.
 var zk *javapeer.ZooKeeper
 
+// dir has its data and logs, and what tests share.
+var dir string
+
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "loglode-zookeeper-")
+	var err error
+	dir, err = os.MkdirTemp("", "loglode-zookeeper-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
