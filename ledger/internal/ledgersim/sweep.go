@@ -2,6 +2,7 @@ package ledgersim
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -12,10 +13,14 @@ type Failure struct {
 	Violation *Violation
 }
 
+const gcPercent = 800
+
 // Sweep runs the n seeds from first on, on all processors, under o. It gives
 // what they did in sum and the failure with the lowest seed, nil if there is
 // none. With stop it ends soon after the first.
 func Sweep(first, n uint64, o Options, stop bool) (Stats, *Failure) {
+	// The live heap is so small that the collector would run all the time.
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	var next atomic.Uint64
 	next.Store(first - 1)
 	var mu sync.Mutex
