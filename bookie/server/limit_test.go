@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,4 +134,34 @@ func readAround(t *testing.T, c *client, body []byte) {
 	check("v2 read", v2ReadOverhead, c.ask(wire.AppendReadRequest(nil, 0, 1, 0, nil)))
 	check("v2 batch read", v2BatchOverhead, c.ask(wire.AppendBatchReadRequest(nil, wire.BatchRead{Ledger: 1, MaxCount: 1, MaxSize: 1 << 40})))
 	check("v3 read", v3ReadOverhead, c.ask(unhex(t, "0000000f"+"0a06080310011804"+"a2060408011000")))
+}
+
+// stripes holds two of three entries of a long ledger.
+type stripes struct{ server.Store }
+
+func (stripes) Entries(bk.LedgerID) (iter.Seq[bk.EntryID], bk.Status) {
+	return func(yield func(bk.EntryID) bool) {
+		for e := range bk.EntryID(900_000) {
+			if e%3 != 1 && !yield(e) {
+				return
+			}
+		}
+	}, bk.StatusOK
+}
+
+// The list of a ledger of 300,000 runs fits its frame all the same.
+func TestWire11_ListOfALongStripedLedger(t *testing.T) {
+	r := newRig(t, server.Options{})
+	r.serveInstead(stripes{r.b})
+	c := r.dial()
+	c.send(v3Request(t, everyV3(1)["list entries"]))
+	m := c.v3()
+	require.Equal(t, bkpb.StatusCode_EOK, m.GetStatus())
+	b := m.GetListOfEntriesOfLedgerResponse.AvailabilityOfEntriesOfLedger
+	require.Less(t, len(b), 200)
+	set, err := wire.DecodeAvailability(b)
+	require.NoError(t, err)
+	require.Equal(t, int64(600_000), set.Len())
+	require.True(t, set.Contains(899_999))
+	require.False(t, set.Contains(1))
 }

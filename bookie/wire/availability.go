@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/loglode/loglode/bookie/bk"
 )
@@ -21,33 +22,72 @@ const (
 )
 
 // AppendAvailability appends the availability bytes of ids, which must be
-// ascending: one group per run of consecutive ids.
+// ascending: one group per run of consecutive ids, as Apache's bookies do.
 func AppendAvailability(dst []byte, ids iter.Seq[bk.EntryID]) []byte {
+	return appendAvailability(dst, ids, false)
+}
+
+// AppendAvailabilityShort is AppendAvailability with one group for all runs of
+// one size at one distance. A bookie's share of a striped ledger is 24 bytes
+// then, not 24 for each stripe.
+func AppendAvailabilityShort(dst []byte, ids iter.Seq[bk.EntryID]) []byte {
+	return appendAvailability(dst, ids, true)
+}
+
+func appendAvailability(dst []byte, ids iter.Seq[bk.EntryID], periods bool) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, availabilityHeaderSize)...)
-	var first bk.EntryID
-	var size, groups uint32
-	flush := func() {
-		if size == 0 {
+	groups := uint32(0)
+	var open availabilityGroup // size 0: none
+	put := func(run availabilityGroup) {
+		if periods && open.extend(run) {
 			return
 		}
-		dst = binary.BigEndian.AppendUint64(dst, uint64(first))
-		dst = binary.BigEndian.AppendUint64(dst, uint64(first))
-		dst = binary.BigEndian.AppendUint32(dst, size)
-		dst = binary.BigEndian.AppendUint32(dst, 0)
-		groups++
+		if open.size > 0 {
+			dst = open.append(dst)
+			groups++
+		}
+		open = run
 	}
+	var run availabilityGroup
 	for id := range ids {
-		if size > 0 && id == first+bk.EntryID(size) {
-			size++
+		if run.size > 0 && run.size < math.MaxInt32 && id == run.first+bk.EntryID(run.size) {
+			run.size++
 			continue
 		}
-		flush()
-		first, size = id, 1
+		if run.size > 0 {
+			put(run)
+		}
+		run = availabilityGroup{first: id, last: id, size: 1}
 	}
-	flush()
+	if run.size > 0 {
+		put(run)
+		put(availabilityGroup{})
+	}
 	binary.BigEndian.PutUint32(dst[start+4:], groups)
 	return dst
+}
+
+// extend takes a run that goes on as the group does; false if it does not.
+func (g *availabilityGroup) extend(run availabilityGroup) bool {
+	distance := int64(run.first - g.last)
+	switch {
+	case g.size == 0 || run.size != g.size || distance > math.MaxInt32:
+		return false
+	case g.period == 0:
+		g.period = distance
+	case g.period != distance:
+		return false
+	}
+	g.last = run.first
+	return true
+}
+
+func (g *availabilityGroup) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(g.first))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(g.last))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(g.size))
+	return binary.BigEndian.AppendUint32(dst, uint32(g.period))
 }
 
 // Availability is a decoded set of entry ids.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/hex"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -76,5 +77,40 @@ func TestAvailabilityRefusesMalformed(t *testing.T) {
 	} {
 		_, err := DecodeAvailability(unhex(t, h))
 		require.ErrorIs(t, err, ErrMalformed, name)
+	}
+}
+
+// A long striped ledger is one group in the short form, and says the same.
+func TestAvailabilityShort(t *testing.T) {
+	stripes := func(yield func(bk.EntryID) bool) {
+		for e := range bk.EntryID(900_000) {
+			if e%3 != 1 && !yield(e) {
+				return
+			}
+		}
+	}
+	b := AppendAvailabilityShort([]byte("before"), stripes)[len("before"):]
+	require.Len(t, b, availabilityHeaderSize+3*availabilityGroupSize) // 0, then 2 3 and 5 6 and so on, and the end
+	set, err := DecodeAvailability(b)
+	require.NoError(t, err)
+	require.Equal(t, int64(600_000), set.Len())
+	require.True(t, slices.Equal(slices.Collect(stripes), slices.Collect(set.All())))
+}
+
+// Both forms say what was put in, whatever it was.
+func TestAvailabilityFormsAgree(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d: set it in this test to replay", seed)
+	rng := rand.New(rand.NewPCG(seed, 11))
+	for range 500 {
+		var ids []bk.EntryID
+		for e := bk.EntryID(rng.IntN(3)); len(ids) < rng.IntN(60); e += bk.EntryID(1 + rng.IntN(3)*rng.IntN(2)) {
+			ids = append(ids, e)
+		}
+		for _, form := range [][]byte{AppendAvailability(nil, slices.Values(ids)), AppendAvailabilityShort(nil, slices.Values(ids))} {
+			set, err := DecodeAvailability(form)
+			require.NoError(t, err)
+			require.Equal(t, ids, slices.Collect(set.All()), "%x", form)
+		}
 	}
 }
