@@ -6,7 +6,7 @@ type OpKind uint8
 const (
 	OpCreate OpKind = iota // node must not exist
 	OpSet                  // node must exist, with Version unless AnyVersion
-	OpPut                  // create or overwrite; not atomic with others on ZooKeeper, so it must be alone in its Txn there
+	OpPut                  // create or overwrite; ZooKeeper has no such thing: it is read first there, and compared and set
 	OpDelete               // node must exist, with Version unless AnyVersion
 	OpCheck                // node must exist, with Version unless AnyVersion; changes nothing
 )

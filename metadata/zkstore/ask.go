@@ -2,11 +2,8 @@ package zkstore
 
 import (
 	"context"
-	"errors"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/loglode/loglode/metadata"
 )
 
 // ask makes one request of the server on l's connection and waits for its
@@ -24,8 +21,8 @@ func ask[T any](ctx context.Context, s *Store, l *link, req func(*zk.Conn) (T, e
 	done := make(chan outcome, 1)
 	err = s.start(func() {
 		a, err := req(c.Conn)
-		if err != nil && !refused(err) {
-			c.w.cut() // whatever it was, the next request gets a new connection
+		if err != nil && lost(err) {
+			c.w.cut() // the next request waits for a new one
 		}
 		done <- outcome{a, err}
 	})
@@ -49,7 +46,7 @@ func read[T any](ctx context.Context, s *Store, l *link, req func(*zk.Conn) (T, 
 		if err == nil || refused(err) {
 			return a, err
 		}
-		if ctx.Err() != nil || errors.Is(err, metadata.ErrClosed) || errors.Is(err, metadata.ErrSessionLost) {
+		if ctx.Err() != nil || !lost(err) {
 			return a, readError(ctx, err)
 		}
 	}

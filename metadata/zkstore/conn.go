@@ -17,6 +17,9 @@ var (
 	errNoConn  = errors.New("zkstore: connection lost")
 )
 
+// answerMax bounds one answer: the names of some million children.
+const answerMax = 64 << 20
+
 // conn is one connection of a session, with a ZooKeeper client of its own: that
 // client's way of connecting again is not used, as it sets watches again while
 // requests are on their way already, and cannot say what it has sent.
@@ -54,7 +57,7 @@ func (l *link) dial(ctx context.Context, server string) (*conn, error) {
 		}
 	}
 	c.Conn, c.ends, err = zk.Connect([]string{server}, l.timeout, zk.WithDialer(dial), zk.WithHostProvider(&once{server: server}),
-		zk.WithLogInfo(false), zk.WithLogger(quiet{l.log}), zk.WithEventCallback(func(ev zk.Event) {
+		zk.WithMaxBufferSize(answerMax), zk.WithLogInfo(false), zk.WithLogger(quiet{l.log}), zk.WithEventCallback(func(ev zk.Event) {
 			switch {
 			case ev.Type > 0:
 				l.event(ev)

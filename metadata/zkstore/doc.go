@@ -9,16 +9,17 @@
 // What ZooKeeper does differently from what metadata says of a store:
 //
 //   - A node that was deleted and made again starts at Version 1 and Writes 1
-//     again, also if a Put had to make it anew to change its owner.
+//     again, also if a Put had to make it anew to change its owner. Who compares
+//     a version that it knew from before may meet the same number.
 //   - A parent must exist before its child; Op.Parents makes it, as an empty
 //     node that is listed and stays. Without it a Create below nothing is
 //     metadata.ErrNotFound. A node of a session takes no children.
 //   - A page of a List is not one moment: names come first, then each node. A
 //     child that goes in between is left out, so a page may hold fewer nodes
 //     than its limit and still have More.
-//   - Names with control characters, or with code points U+F000 to U+F8FF or
-//     U+FFF0 to U+FFFF, are metadata.ErrInvalidKey; so is /zookeeper, which is
-//     the server's own and never listed.
+//   - Names with control characters, or with code points U+E000 to U+F8FF or
+//     from U+FFF0 on (emoji among them), are metadata.ErrInvalidKey; so is
+//     /zookeeper, which is the server's own and never listed.
 //   - A Txn of more than about 1 MiB, or a value of that size, is refused: see
 //     ErrTooLarge.
 //   - All operations of a Txn that name a session must name the same, which
@@ -32,8 +33,8 @@
 //     are metadata.ErrUnavailable.
 //   - A Txn that was never handed to a connection is metadata.ErrUnavailable.
 //     One that was, and has no answer, is metadata.ErrUnknownOutcome; it is
-//     never sent again from here, and a read that follows it on the same Store
-//     is answered after its fate is decided.
+//     never sent again from here. Unless it named a session, a read that follows
+//     it on the same Store is answered after its fate is decided.
 //   - Every call ends by its context's deadline, or by Options.RequestTimeout
 //     if that is sooner.
 //   - After every new connection all watches are set again and signal.

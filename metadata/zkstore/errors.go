@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,8 +19,7 @@ var ErrTooLarge = errors.New("zkstore: transaction too large for ZooKeeper")
 // is of no use.
 var refusals = []error{
 	zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrNoAuth,
-	zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrInvalidFlags, zk.ErrInvalidPath, zk.ErrBadArguments, zk.ErrAPIError,
-	zk.ErrShortBuffer,
+	zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrInvalidFlags, zk.ErrInvalidPath, zk.ErrBadArguments,
 }
 
 // conditions has the refusals that metadata has a word for.
@@ -43,6 +44,21 @@ func condition(err error) error {
 		return c
 	}
 	return fmt.Errorf("zookeeper refused: %w", err)
+}
+
+// lost says whether err is a connection that ended, or must, before an answer
+// came. What is neither lost nor refused is an answer that is not understood.
+func lost(err error) bool {
+	for _, l := range []error{
+		zk.ErrConnectionClosed, zk.ErrClosing, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrSessionMoved,
+		net.ErrClosed, io.EOF, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, l) {
+			return true
+		}
+	}
+	var op *net.OpError
+	return errors.As(err, &op)
 }
 
 // unsent says that a request whose answer is err never reached the server's

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -223,4 +224,31 @@ func TestLinkWithoutAServer(t *testing.T) {
 	}()
 	l.abandon()
 	require.ErrorIs(t, <-ended, metadata.ErrClosed)
+}
+
+// What answers is no ZooKeeper server: it is left, without making room for the
+// length that its bytes would be.
+func TestAnotherKindOfServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") // the client may be gone
+			c.Close()
+		}
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = Open(t.Context(), Options{Servers: []string{l.Addr().String()}, DialTimeout: 100 * time.Millisecond})
+	require.ErrorIs(t, err, metadata.ErrUnavailable)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
+	require.NoError(t, l.Close())
+	<-served
 }

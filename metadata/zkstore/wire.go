@@ -2,6 +2,8 @@ package zkstore
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -21,6 +23,12 @@ const (
 	connectAnswer = 36
 	passwordBytes = 16
 )
+
+// connectAnswerMax bounds the first answer: the client would make room for
+// whatever length another kind of server seems to send.
+const connectAnswerMax = 1 << 10
+
+var errNotZooKeeper = errors.New("zkstore: not a ZooKeeper server")
 
 // identity is what continues a session on a new connection.
 type identity struct {
@@ -91,8 +99,13 @@ func (w *wire) Write(b []byte) (int, error) {
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.observe(b[:n])
-	w.mu.Unlock()
+	if !w.granted && len(w.head) >= 4 {
+		if length := binary.BigEndian.Uint32(w.head); length > connectAnswerMax {
+			return 0, fmt.Errorf("%w: an answer of %d bytes", errNotZooKeeper, length)
+		}
+	}
 	return n, err
 }
 

@@ -70,7 +70,7 @@ func TestR21LostAnswersOfATransaction(t *testing.T) {
 			require.ErrorIs(t, err, metadata.ErrUnknownOutcome, "n=%d", n)
 			unknown++
 		}
-		// A read by the same session comes behind the transaction.
+		// What was sent has arrived: only answers are lost.
 		done := has(t, st, p+"/put")
 		require.True(t, done || err != nil, "n=%d", n)
 		for key, want := range map[string]bool{"/a/b/new": done, "/a": done, "/e": done, "/del": !done} {
