@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -69,15 +71,24 @@ func (a *app) ledgerShowCommand() *cobra.Command {
 }
 
 // ledgerTable has a row for each fragment: a run of entries with one ensemble.
+// Custom metadata are "key=value"; a value that is no printable text is quoted.
 func ledgerTable(id bk.LedgerID, m *layout.LedgerMetadata) table {
-	t := table{Columns: []string{"ledger", "state", "quorum", "digest", "last_entry", "length", "first_entry", "ensemble"}}
+	t := table{Columns: []string{"ledger", "state", "quorum", "digest", "last_entry", "length", "first_entry", "ensemble", "custom"}}
 	quorum := fmt.Sprintf("%d/%d/%d", m.Quorum.Ensemble, m.Quorum.Write, m.Quorum.Ack)
+	custom := make([]string, 0, len(m.Custom))
+	for _, k := range slices.Sorted(maps.Keys(m.Custom)) {
+		v := string(m.Custom[k])
+		if q := strconv.Quote(v); q != `"`+v+`"` {
+			v = q
+		}
+		custom = append(custom, k+"="+v)
+	}
 	for _, s := range m.Segments {
 		names := make([]string, len(s.Ensemble))
 		for i, b := range s.Ensemble {
 			names[i] = string(b)
 		}
-		t.Rows = append(t.Rows, []any{int64(id), m.State.String(), quorum, m.Digest.String(), int64(m.LastEntry), m.Length, int64(s.First), names})
+		t.Rows = append(t.Rows, []any{int64(id), m.State.String(), quorum, m.Digest.String(), int64(m.LastEntry), m.Length, int64(s.First), names, custom})
 	}
 	return t
 }
