@@ -138,7 +138,7 @@ func (s *sim) setup() {
 }
 
 // makeZombie stops the writer when nothing of it is under way, and has the ledger
-// recovered.
+// recovered, or bookies crash.
 func (s *sim) makeZombie() {
 	switch {
 	case s.quiet:
@@ -148,6 +148,12 @@ func (s *sim) makeZombie() {
 		return
 	}
 	s.clients[0].pausedUntil = s.now + 300 + s.rng.Int64N(200)
+	if s.prof.on.has(FeatDeferred) && s.rng.IntN(2) == 0 {
+		for range 3 { // before what is acknowledged is on disk
+			s.after(s.rng.Int64N(20), s.crashSome)
+		}
+		return
+	}
 	s.after(s.rng.Int64N(30), s.newRecovererActor)
 	for range s.prof.losses {
 		s.after(100+s.rng.Int64N(200), s.loseBookie)

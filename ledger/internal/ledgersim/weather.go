@@ -320,6 +320,10 @@ func drawZombie(r *rand.Rand) profile {
 	p := drawDuel(r)
 	p.kind = zombie
 	p.on = p.on&^(FeatDelete|FeatLimbo|FeatAmnesia|FeatCrash|FeatReadOnly) | pick(r, FeatAmnesia, FeatLimbo, FeatDelete, FeatCrash)
+	if p.on.has(FeatCrash) && r.IntN(2) == 0 {
+		p.on |= FeatDeferred
+		p.syncMax = 60
+	}
 	p.chaos = 900
 	p.pushesMax = 30
 	p.slow[opAdd] = 0.1

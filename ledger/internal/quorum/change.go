@@ -182,7 +182,7 @@ func (w *Writer) Doubt(s Slot, again bool) {
 	if w.phase != phaseOpen || w.inMemory || s.Pos < 0 || s.Pos >= len(w.ens) || w.ens[s.Pos].gen != s.Gen {
 		return
 	}
-	if last := w.ens[s.Pos].acked - 1; w.deferred && again && last > w.lac {
+	if last := w.ens[s.Pos].acked - 1; w.deferred && again && last > w.lac && !seeded(mutKeepUnforced) {
 		w.stop(fmt.Errorf("connection to %s changed before entry %d, acknowledged there, was forced: %w",
 			w.ens[s.Pos].bookie, last, bk.ErrBookieUnavailable))
 		return

@@ -41,6 +41,7 @@ const (
 	mutForceCoversLater
 	mutDeferredAcksCount
 	mutDeferredChanges
+	mutKeepUnforced
 
 	mutRecoverUnmarked
 	mutRecoverStale

@@ -63,6 +63,7 @@ var mutants = []Mutant{
 	{Name: "ForceCoversLater", Rule: "12", What: "a force covers what completed after it was sent"},
 	{Name: "DeferredAcksCount", Rule: "12", What: "acks of a deferred-sync ledger move the LAC"},
 	{Name: "DeferredChanges", Rule: "12", What: "a deferred-sync ledger changes its ensemble"},
+	{Name: "KeepUnforced", Rule: "12", What: "a deferred-sync ledger goes on after a bookie may have lost what it acknowledged"},
 	{Name: "RecoverUnmarked", Rule: "30", What: "recovery does not mark the ledger", Paper: "a writer that changes the ensemble meanwhile makes the close lose its compare-and-set"},
 	{Name: "RecoverStale", Rule: "30", What: "recovery goes on with old segments after a conflict"},
 	{Name: "LACReadUnfenced", Rule: "31", What: "the LAC reads of a recovery do not fence"},
