@@ -83,6 +83,12 @@ func (c *Client) readLAC(ctx context.Context, stored *storedMetadata, d *bk.Dige
 		}
 		calls = in.take(calls)
 		for _, call := range calls {
+			if call.Op == conn.OpReadLAC && mayNotFit(call.Failure()) && len(call.LACBody) == 0 {
+				c.pool.Bookie(call.Bookie.ID()).Start(&conn.Call{ // the last entry, as a client of version 2 does
+					Op: conn.OpRead, Ledger: stored.id, Entry: bk.InvalidEntryID, Tag: call.Tag, Timeout: call.Timeout, Done: in.done,
+				})
+				continue
+			}
 			a, err := lacAnswer(call, d)
 			if err == nil && a.Length > best.Length {
 				best.Length = a.Length

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/wire"
 	"github.com/loglode/loglode/ledger/internal/conn"
 	"github.com/loglode/loglode/ledger/internal/quorum"
 	"github.com/loglode/loglode/ledger/placement"
@@ -18,7 +19,7 @@ import (
 // of the ledger, writes back what the writer may not have finished, and closes
 // the ledger (rules 30-39). It goes over protocol version 3, whose transaction
 // ids tell its requests from those of a writer or reader of the same ledger in
-// this process.
+// this process; over version 2 where an entry is too large for that.
 //
 // It runs on the goroutine of Open; picks and metadata writes run beside it.
 type recovery struct {
@@ -139,8 +140,12 @@ func (r *recovery) carryOut(ctx context.Context, a *quorum.Action, spawn func(fu
 		payload := r.bodies[a.Entry]
 		r.bodies[a.Entry] = r.digester.AppendEntry(nil, r.id, a.Entry, a.LAC, a.Length, payload)
 	case quorum.ActSend:
+		op := conn.OpRecoveryAdd
+		if len(r.bodies[a.Entry]) > wire.MaxEntryBody {
+			op = conn.OpRecoveryAddV2
+		}
 		r.start(a, &conn.Call{
-			Op: conn.OpRecoveryAdd, Entry: a.Entry, Payload: r.bodies[a.Entry], Timeout: r.c.opts.AddTimeout,
+			Op: op, Entry: a.Entry, Payload: r.bodies[a.Entry], Timeout: r.c.opts.AddTimeout,
 		})
 	case quorum.ActPick:
 		req := newPickRequest(r.quorum, r.policy, a, true)
@@ -168,12 +173,18 @@ func (r *recovery) start(a *quorum.Action, c *conn.Call) {
 func (r *recovery) answer(c *conn.Call) {
 	slot := quorum.Slot{Pos: c.Tag & (1<<genShift - 1), Gen: uint32(c.Tag >> genShift)}
 	err := c.Failure()
-	if c.Op == conn.OpRecoveryAdd {
+	if c.Op == conn.OpRecoveryAdd || c.Op == conn.OpRecoveryAddV2 {
 		if err != nil {
 			r.core.Fail(c.Entry, slot, err)
 		} else {
 			r.core.Ack(c.Entry, slot)
 		}
+		return
+	}
+	if c.Op == conn.OpFenceRead && mayNotFit(err) {
+		r.c.pool.Bookie(c.Bookie.ID()).Start(&conn.Call{
+			Op: conn.OpFenceReadV2, Ledger: r.id, Entry: c.Entry, Key: &r.key, Timeout: c.Timeout, Tag: c.Tag, Done: r.in.done,
+		})
 		return
 	}
 	var ent bk.Entry
@@ -191,6 +202,14 @@ func (r *recovery) answer(c *conn.Call) {
 	if r.core.ReadAnswer(c.Entry, slot, ent.Length, err) {
 		r.bodies[c.Entry] = ent.Payload
 	}
+}
+
+// mayNotFit reports whether a request of version 3 may have failed because an
+// entry as large as version 2 allows does not fit a frame of version 3: the
+// bookie says it is a bad request, or, if it is one of Java, closes the
+// connection.
+func mayNotFit(err error) bool {
+	return errors.Is(err, bk.ErrBadRequest) || errors.Is(err, bk.ErrBookieUnavailable) && !errors.Is(err, bk.ErrTimeout)
 }
 
 func (r *recovery) pick(ctx context.Context, req pickRequest) func() {

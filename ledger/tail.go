@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/ledger/internal/conn"
 	"github.com/loglode/loglode/ledger/internal/quorum"
@@ -86,6 +88,7 @@ func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error
 	in := newInbox()
 	var pace pace
 	pace.reset()
+	var asked time.Time // for the LAC
 	for {
 		r.mu.Lock()
 		lac, closed, changed, gone := r.lac.LAC(), r.lac.Closed(), r.changed, r.gone
@@ -111,8 +114,15 @@ func (r *Reader) follow(ctx context.Context, after bk.EntryID) (*bk.Entry, error
 			pace.reset()
 			continue
 		}
-		// No news, or nobody to ask: perhaps because the news is elsewhere.
+		// No news, or nobody to ask: perhaps because the news is elsewhere, or
+		// too large.
 		r.refreshOlder(ctx, r.c.opts.LongPollTimeout/2)
+		if mayNotFit(err) && time.Since(asked) >= r.c.opts.SpeculativeReadTimeout {
+			asked = time.Now()
+			if _, err := r.ReadLAC(ctx); err != nil {
+				r.c.opts.Logger.Debug("LAC not read", zap.Int64("ledger", int64(r.id)), zap.Error(err))
+			}
+		}
 		if !held {
 			r.pause(ctx, pace.next(), changed)
 		}

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/loglode/loglode/bookie/bk"
@@ -12,20 +13,22 @@ type Op uint8
 
 // The operations, and the fields of Call they use.
 const (
-	OpRead        Op = iota + 1 // v2: Ledger, Entry (bk.InvalidEntryID: the highest held)
-	OpBatchRead                 // v2: Ledger, Entry, Count, MaxBytes
-	OpFenceRead                 // v3: Ledger, Entry, Key; high priority
-	OpRecoveryAdd               // v3: Ledger, Entry, Key, Payload = entry body; high priority
-	OpDeferredAdd               // v3: Ledger, Entry, Key, Payload = entry body
-	OpLongPoll                  // v3: Ledger, Entry = previous LAC, Wait
-	OpReadLAC                   // v3: Ledger
-	OpWriteLAC                  // v3: Ledger, Entry = LAC, Key, Payload = LAC body
-	OpForce                     // v3: Ledger
+	OpRead          Op = iota + 1 // v2: Ledger, Entry (bk.InvalidEntryID: the highest held)
+	OpBatchRead                   // v2: Ledger, Entry, Count, MaxBytes
+	OpFenceRead                   // v3: Ledger, Entry, Key; high priority
+	OpRecoveryAdd                 // v3: Ledger, Entry, Key, Payload = entry body; high priority
+	OpDeferredAdd                 // v3: Ledger, Entry, Key, Payload = entry body
+	OpLongPoll                    // v3: Ledger, Entry = previous LAC, Wait
+	OpReadLAC                     // v3: Ledger
+	OpWriteLAC                    // v3: Ledger, Entry = LAC, Key, Payload = LAC body
+	OpForce                       // v3: Ledger
+	OpFenceReadV2                 // v2: as OpFenceRead, for what does not fit a frame of version 3
+	OpRecoveryAddV2               // v2: as OpRecoveryAdd, likewise
 )
 
 func (o Op) String() string {
 	names := [...]string{"", "read", "batch read", "fencing read", "recovery add", "deferred add",
-		"long poll", "read LAC", "write LAC", "force"}
+		"long poll", "read LAC", "write LAC", "force", "fencing read (version 2)", "recovery add (version 2)"}
 	if int(o) < len(names) && o > 0 {
 		return names[o]
 	}
@@ -79,7 +82,16 @@ func (c *Call) Failure() error {
 	return &bk.BookieError{Bookie: c.Bookie.id, Err: err}
 }
 
-func (c *Call) v2() bool { return c.Op == OpRead || c.Op == OpBatchRead }
+func (c *Call) v2() bool {
+	switch c.Op {
+	case OpRead, OpBatchRead, OpFenceReadV2, OpRecoveryAddV2:
+		return true
+	}
+	return false
+}
+
+// byKey reports whether the call's answer names ledger and entry alone.
+func (c *Call) byKey() bool { return c.v2() && c.Op != OpBatchRead }
 
 // finish hands the call back.
 func (c *Call) finish(err error) {
@@ -98,27 +110,51 @@ func (c *Call) Free() {
 	}
 }
 
-type readKey struct {
+// callKey is what an answer of version 2 names.
+type callKey struct {
+	add    bool
 	ledger bk.LedgerID
 	entry  bk.EntryID
 }
 
+func keyOf(c *Call) callKey { return callKey{c.Op == OpRecoveryAddV2, c.Ledger, c.Entry} }
+
 // calls are those without an answer on one connection.
 type calls struct {
 	byID  map[uint64]*Call
-	reads map[readKey]*Call
+	byKey map[callKey]*Call
+	adds  atomic.Int32 // OpRecoveryAddV2 among them; written under the link's mu
+	// expired: a call of byKey was given up. Its answer may still come, and be
+	// taken for that of another.
+	expired bool
+}
+
+// clash refuses a call whose answer could be taken for that of another where
+// that matters: a fence is set by a fencing read alone.
+func (s *calls) clash(c *Call) bool {
+	head := s.byKey[keyOf(c)]
+	switch c.Op {
+	case OpFenceReadV2, OpRecoveryAddV2:
+		return head != nil || s.expired
+	case OpRead:
+		return head != nil && head.Op == OpFenceReadV2
+	}
+	return false
 }
 
 func (s *calls) add(c *Call) {
-	if c.Op != OpRead {
+	if !c.byKey() {
 		s.byID[c.id] = c
 		return
 	}
-	k := readKey{c.Ledger, c.Entry}
+	if c.Op == OpRecoveryAddV2 {
+		s.adds.Add(1)
+	}
+	k := keyOf(c)
 	c.next = nil
-	head := s.reads[k]
+	head := s.byKey[k]
 	if head == nil {
-		s.reads[k] = c
+		s.byKey[k] = c
 		return
 	}
 	for head.next != nil {
@@ -134,16 +170,19 @@ func (s *calls) takeID(id uint64) *Call {
 	return c
 }
 
-// takeRead removes the oldest read with this key; nil if there is none.
-func (s *calls) takeRead(k readKey) *Call {
-	c := s.reads[k]
+// takeKey removes the oldest call with this key; nil if there is none.
+func (s *calls) takeKey(k callKey) *Call {
+	c := s.byKey[k]
 	if c == nil {
 		return nil
 	}
 	if c.next == nil {
-		delete(s.reads, k)
+		delete(s.byKey, k)
 	} else {
-		s.reads[k] = c.next
+		s.byKey[k] = c.next
+	}
+	if c.Op == OpRecoveryAddV2 {
+		s.adds.Add(-1)
 	}
 	return c
 }
@@ -157,12 +196,16 @@ func (s *calls) takeDue(now time.Duration) []*Call {
 			delete(s.byID, id)
 		}
 	}
-	for k, c := range s.reads {
+	for k, c := range s.byKey {
 		var first, last *Call
 		for ; c != nil; c = c.next {
 			switch {
 			case c.deadline <= now:
 				due = append(due, c)
+				s.expired = true
+				if c.Op == OpRecoveryAddV2 {
+					s.adds.Add(-1)
+				}
 			case first == nil:
 				first, last = c, c
 			default:
@@ -171,16 +214,20 @@ func (s *calls) takeDue(now time.Duration) []*Call {
 			}
 		}
 		if first == nil {
-			delete(s.reads, k)
+			delete(s.byKey, k)
 			continue
 		}
 		last.next = nil
-		s.reads[k] = first
+		s.byKey[k] = first
 	}
 	return due
 }
 
 const forever = time.Duration(1<<63 - 1)
 
-// takeAll empties the set.
-func (s *calls) takeAll() []*Call { return s.takeDue(forever) }
+// takeAll empties the set: the connection is over.
+func (s *calls) takeAll() []*Call {
+	all := s.takeDue(forever)
+	s.expired = false
+	return all
+}

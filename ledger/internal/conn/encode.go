@@ -18,7 +18,7 @@ func (o Op) wire() wire.Op {
 	switch o {
 	case OpBatchRead:
 		return wire.OpBatchRead
-	case OpRecoveryAdd, OpDeferredAdd:
+	case OpRecoveryAdd, OpDeferredAdd, OpRecoveryAddV2:
 		return wire.OpAdd
 	case OpReadLAC:
 		return wire.OpReadLAC
@@ -38,6 +38,17 @@ func (l *link) encode(c *Call) (chunk *Chunk, n int, err error) {
 	switch c.Op {
 	case OpRead:
 		frame = wire.AppendReadRequest(buf[:0], 0, c.Ledger, c.Entry, nil)
+	case OpFenceReadV2:
+		flags := wire.FlagFence
+		if c.Entry != bk.InvalidEntryID {
+			flags |= wire.FlagHighPriority
+		}
+		frame = wire.AppendReadRequest(buf[:0], flags, c.Ledger, c.Entry, c.Key)
+	case OpRecoveryAddV2:
+		frame = wire.AppendAddRequest(buf[:0], wire.FlagRecoveryAdd|wire.FlagHighPriority, c.Key, len(c.Payload))
+		if frame = append(frame, c.Payload...); len(frame) > wire.MaxFrame {
+			return nil, 0, fmt.Errorf("%s of ledger %d entry %d: frame of %d bytes: %w", c.Op, c.Ledger, c.Entry, len(frame), wire.ErrFrameLength)
+		}
 	case OpBatchRead:
 		frame = wire.AppendBatchReadRequest(buf[:0], wire.BatchRead{
 			Ledger: c.Ledger, First: c.Entry, RequestID: int64(c.id), MaxCount: c.Count, MaxSize: c.MaxBytes,

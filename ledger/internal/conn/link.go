@@ -73,7 +73,7 @@ func newLink(p *Pool, b *Bookie, proto protocol) *link {
 	return &link{
 		pool: p, bookie: b, proto: proto,
 		wake:  make(chan struct{}, 1),
-		calls: calls{byID: map[uint64]*Call{}, reads: map[readKey]*Call{}},
+		calls: calls{byID: map[uint64]*Call{}, byKey: map[callKey]*Call{}},
 		adds:  map[bk.LedgerID]*Adds{},
 	}
 }
@@ -125,6 +125,9 @@ func (l *link) start(c *Call) error {
 	}
 	if err := l.room(chunk.Size()); err != nil {
 		return err
+	}
+	if l.calls.clash(c) || c.Op == OpRecoveryAddV2 && l.adds[c.Ledger] != nil {
+		return unavailable(errClash)
 	}
 	c.deadline = l.pool.now() + c.Timeout
 	l.calls.add(c)

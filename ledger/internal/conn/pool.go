@@ -18,6 +18,7 @@ var (
 	errDetached = errors.New("adds detached")
 	errOrder    = errors.New("adds out of order")
 	errLosing   = errors.New("connection lost")
+	errClash    = errors.New("the answer could not be told from that to another request")
 )
 
 // Options of a Pool. All fields but Logger are required.

@@ -66,6 +66,9 @@ func (rc *receiver) frame(frame []byte) error {
 	}
 	switch r.Op {
 	case wire.OpAdd:
+		if rc.recoveryAdd(r) {
+			break
+		}
 		if r.Ledger != rc.ledger && len(rc.acks) > 0 {
 			rc.deliverAcks()
 		}
@@ -73,7 +76,7 @@ func (rc *receiver) frame(frame []byte) error {
 		rc.acks = append(rc.acks, Ack{r.Entry, r.Status})
 	case wire.OpRead:
 		rc.link.mu.Lock()
-		c := rc.link.calls.takeRead(readKey{r.Ledger, r.Entry})
+		c := rc.link.calls.takeKey(callKey{ledger: r.Ledger, entry: r.Entry})
 		rc.link.mu.Unlock()
 		rc.answered(c, r)
 	case wire.OpBatchRead:
@@ -83,6 +86,23 @@ func (rc *receiver) frame(frame []byte) error {
 		rc.answered(c, r)
 	}
 	return nil
+}
+
+// recoveryAdd takes the answer to an OpRecoveryAddV2; false if it is that to an
+// ordinary add.
+func (rc *receiver) recoveryAdd(r *wire.Response) bool {
+	if rc.link.calls.adds.Load() == 0 {
+		return false
+	}
+	rc.link.mu.Lock()
+	c := rc.link.calls.takeKey(callKey{true, r.Ledger, r.Entry})
+	rc.link.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.Status, c.Answer = r.Status, r.Entry
+	rc.done = append(rc.done, c)
+	return true
 }
 
 // answered fills in a call's answer; nobody waits for an answer if c is nil.
