@@ -27,7 +27,8 @@ type Options struct {
 	Store  metadata.Store // nil: a new memstore
 	Bookie bookie.Options // FS, directories and identity are filled in
 	Server server.Options
-	Seed   uint64 // of what a crash keeps of unsynced bytes
+	Seed   uint64      // of what a crash keeps of unsynced bytes
+	Kind   layout.Kind // of the cluster's tree; default that of etcd
 }
 
 // Cluster is a number of bookies, their network and their metadata. Its
@@ -65,7 +66,7 @@ func Start(t testing.TB, n int, o Options) *Cluster {
 		o.Store = memstore.New()
 	}
 	ctx := context.Background()
-	_, err := layout.Init(ctx, o.Store, scope)
+	_, err := layout.InitKind(ctx, o.Store, scope, o.Kind)
 	require.NoError(t, err)
 	cl, err := layout.Open(ctx, o.Store, scope)
 	require.NoError(t, err)
