@@ -76,7 +76,7 @@ func (l *link) dial(ctx context.Context, server string) (*conn, error) {
 	}
 	select {
 	case <-c.up:
-		if err = c.settle(ctx); err == nil {
+		if err = l.settle(ctx, c); err == nil {
 			return c, nil
 		}
 	case <-expired:
@@ -98,18 +98,18 @@ func (l *link) dial(ctx context.Context, server string) (*conn, error) {
 // settle makes a first round trip. The client sets the watches of earlier
 // connections as its first act, of which there are none; no watch may come in
 // before it has looked.
-func (c *conn) settle(ctx context.Context) error {
+func (l *link) settle(ctx context.Context, c *conn) error {
 	answer := make(chan error, 1)
-	go func() {
+	l.wg.Go(func() { // it ends with the connection, at the latest when that is discarded
 		_, err := c.Sync("/")
 		answer <- err
-	}()
+	})
 	select {
 	case err := <-answer:
 		return err
+	case <-c.down:
+		return errNoConn
 	case <-ctx.Done():
-		c.w.cut()
-		<-answer
 		return ctx.Err()
 	}
 }

@@ -34,7 +34,7 @@ type scripted struct {
 	l      net.Listener
 	wg     sync.WaitGroup
 	hellos chan hello // one for each connection
-	grants chan int64 // the session that each gets; 0: it has expired
+	grants chan int64 // the session that each gets; 0: it has expired; below 0: cut off as soon as it is granted
 }
 
 func newScripted(t *testing.T) *scripted {
@@ -87,7 +87,7 @@ func (s *scripted) serve(c net.Conn) {
 	if session == 0 {
 		timeout = 0
 	}
-	if _, err := c.Write(granted(session, timeout, "password-is-here")); err != nil {
+	if _, err := c.Write(granted(max(session, -session), timeout, "password-is-here")); err != nil || session < 0 {
 		return
 	}
 	for zxid := int64(100); ; zxid++ {
@@ -156,6 +156,25 @@ func TestLinkContinuesItsSession(t *testing.T) {
 	_, err = l.use(t.Context())
 	require.ErrorIs(t, err, metadata.ErrSessionLost)
 	require.NoError(t, l.finish(t.Context()), "twice")
+}
+
+// A connection that ends between the grant and the first answer is followed by
+// another.
+func TestLinkCutOffAtOnce(t *testing.T) {
+	s := newScripted(t)
+	l := s.link(false)
+	l.start()
+	for range 20 {
+		s.grants <- -77
+		s.next(t)
+	}
+	s.grants <- 77
+	s.next(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := l.use(ctx)
+	require.NoError(t, err)
+	l.abandon()
 }
 
 // The end of a session is the end of its link, but not of one that renews.
