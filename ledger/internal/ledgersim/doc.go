@@ -37,7 +37,8 @@
 //   - I7, work goes on: in the calm every add, change, close and recovery under way
 //     ends; in peace every ledger gets closed by one recovery.
 //
-// I8 (bounded memory) is not this level's. A ledger that was not closed when one
+// On a ledger with deferred sync, what a force has confirmed counts as acknowledged
+// for I1, I4 and I6. I8 (bounded memory) is not this level's. A ledger that was not closed when one
 // of its bookies came back with the same id, knowing nothing, is excused from I1
 // and from I4 at its close, and from I3 and I6 for entries in flight then: no
 // protocol can help. A deleted ledger keeps I2, I3, I4 and I5.
