@@ -94,8 +94,10 @@ func (b *Bookie) open(ctx context.Context) error {
 	}
 	b.opened = true
 	for _, s := range b.shards {
+		s.checkSpace()
 		s.start()
 	}
+	b.reserve()
 	b.accept.Store(true)
 	if o.Collect.Ledgers != nil {
 		b.collector = make(chan struct{})
@@ -108,6 +110,9 @@ func (b *Bookie) openShards() error {
 	cache := index.NewCache(b.o.IndexCacheBytes)
 	defer cache.Release()
 	for i, dir := range b.o.LedgerDirs {
+		if err := b.makeRoom(dir); err != nil {
+			return err
+		}
 		s, err := openShard(b, i, dirs.Current(b.o.FS, dir), cache)
 		if err != nil {
 			return err
@@ -136,7 +141,7 @@ func (b *Bookie) openJournals(ctx context.Context) error {
 		}
 	}
 	for _, j := range b.journals {
-		if err := j.Start(); err != nil {
+		if err := b.startJournal(j); err != nil {
 			return err
 		}
 	}

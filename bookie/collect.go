@@ -8,9 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"github.com/loglode/loglode/bookie/bk"
+	"github.com/loglode/loglode/bookie/internal/index"
 )
 
 // Ledgers tells which ledgers the metadata has.
@@ -82,7 +84,11 @@ func (b *Bookie) Collect(ctx context.Context, major bool) (CollectInfo, error) {
 	}
 	if err == nil {
 		for _, s := range b.shards {
-			if err = s.sweep(ctx, ratio, &info); err != nil {
+			r := ratio
+			if s.low() {
+				r = b.o.Collect.MajorRatio
+			}
+			if err = s.sweep(ctx, r, &info); err != nil {
 				break
 			}
 		}
@@ -149,7 +155,8 @@ func (b *Bookie) dropDeleted(ctx context.Context, info *CollectInfo) error {
 	return nil
 }
 
-// drop has the next flush end ledgers.
+// drop has the next flush end ledgers. If there is no room for what else that
+// flush has to store, they end without it.
 func (s *shard) drop(ledgers []bk.LedgerID, info *CollectInfo) error {
 	if len(ledgers) == 0 {
 		return nil
@@ -161,8 +168,58 @@ func (s *shard) drop(ledgers []bk.LedgerID, info *CollectInfo) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
 	s.doomed = nil // a flush that repeats a failed one takes none
+	if vfs.IsNoSpaceError(err) {
+		if err = s.b.makeRoom(s.b.o.LedgerDirs[s.id]); err == nil {
+			err = s.purge(ledgers)
+		}
+	}
 	info.Deleted += s.ended
 	info.Waiting += len(ledgers) - s.ended
+	return err
+}
+
+// purge ends ledgers while a flush waits to be repeated. The mark does not move,
+// so none goes whose records may lie above it. flushMu is held.
+func (s *shard) purge(ledgers []bk.LedgerID) error {
+	if f := s.retry; f != nil { // the flush that failed has dropped some already
+		later := f.dropped[:0]
+		for _, st := range f.dropped {
+			if st.Attempt < s.committed {
+				s.purged = append(s.purged, st)
+			} else {
+				later = append(later, st)
+			}
+		}
+		f.dropped = later
+	}
+	for _, l := range ledgers {
+		st, ok, err := s.table.DropBefore(l, s.committed)
+		if err != nil {
+			return err
+		}
+		if ok {
+			s.purged = append(s.purged, st)
+		}
+	}
+	if len(s.purged) == 0 {
+		return nil
+	}
+	batch := s.index.NewBatch()
+	for _, st := range s.purged { // also of a purge that failed
+		if err := batch.DeleteLedger(st.ID); err != nil {
+			return errors.Join(err, batch.Discard())
+		}
+	}
+	err := batch.Commit()
+	if s.unflushed = errors.Is(err, index.ErrUnflushed); err != nil && !s.unflushed {
+		return err
+	}
+	s.table.Settle(s.purged)
+	for _, st := range s.purged {
+		s.index.Forget(st.ID)
+	}
+	s.ended += len(s.purged)
+	s.purged = nil
 	return err
 }
 

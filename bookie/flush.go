@@ -33,6 +33,13 @@ func (s *shard) flushNow() error {
 	return s.flush(true)
 }
 
+// flushPending reports whether a flush failed that has to be repeated.
+func (s *shard) flushPending() bool {
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
+	return s.retry != nil
+}
+
 // flushing is what one flush moves. After a failure the next one tries the
 // same again.
 type flushing struct {
@@ -91,7 +98,7 @@ func (s *shard) flush(always bool) error {
 	if err != nil {
 		s.retry = f
 	} else {
-		s.retry = nil
+		s.retry, s.committed = nil, s.attempt
 		s.table.Settle(f.dirty)
 		s.table.Settle(f.dropped)
 		for _, st := range f.dropped {
@@ -160,6 +167,9 @@ func (s *shard) store(f *flushing) (extents int, err error) {
 	if f.applied {
 		return 0, s.index.Flush()
 	}
+	if err := s.checkRoom(int64(f.arena.Bytes()), s.reserveLack()); err != nil {
+		return 0, err
+	}
 	s.attempt++
 	batch := s.index.NewBatch()
 	if err := s.fill(f, batch); err != nil {
@@ -185,6 +195,7 @@ func (s *shard) fill(f *flushing, batch *index.Batch) error {
 		buf = st.Append(buf[:0])
 		return batch.SetState(st.ID, buf)
 	}
+	f.dropped, s.purged = append(f.dropped, s.purged...), nil
 	for _, st := range f.dropped { // before what may begin them anew
 		if err := batch.DeleteLedger(st.ID); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package bookie
 
 import (
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,12 +55,12 @@ func TestEntryAddedDuringAFlush(t *testing.T) {
 		require.Equal(t, bk.EntryID(1), bk.BodyEntry(got))
 	}
 	for range 5 {
-		b.shards[0].table.Evict(0)
+		b.shards[0].table.Evict(0, math.MaxUint64)
 	}
 	last(b)
 	require.NoError(t, b.Flush())
 	for range 5 {
-		b.shards[0].table.Evict(0)
+		b.shards[0].table.Evict(0, math.MaxUint64)
 	}
 	last(b)
 	c := open(t, smallOptions(mem.CrashClone(vfs.CrashCloneCfg{})))

@@ -25,6 +25,7 @@ type Options struct {
 	FlushInterval     time.Duration // a write cache older than this is flushed; 60 s
 	AddWait           time.Duration // how long an add waits for room before StatusTooManyRequests; 3 s
 	LedgersInMemory   int           // ledger states kept although idle; 50,000
+	ReserveBytes      int64         // kept of each directory's disk, to start and to delete ledgers when it is full; 8 MiB
 
 	Collect    CollectOptions
 	Identity   *Identity // cookie check at start; nil: none
@@ -81,6 +82,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.FlushInterval, time.Minute)
 	orDefault(&o.AddWait, 3*time.Second)
 	orDefault(&o.LedgersInMemory, 50_000)
+	orDefault(&o.ReserveBytes, 8<<20)
 	o.Collect = o.Collect.withDefaults()
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/loglode/loglode/bookie/bk"
 	"github.com/loglode/loglode/bookie/internal/journal"
 )
@@ -82,7 +84,18 @@ func (b *Bookie) replayAdd(s *shard, l bk.LedgerID, lsn journal.LSN, body []byte
 	}
 	for !s.cache.Put([][]byte{body}) {
 		// The mark stays: what comes after this record is not in the cache yet.
-		if err := s.flushNow(); err != nil {
+		err := errFlushFailed
+		if !s.flushPending() {
+			err = s.flushNow()
+		}
+		if err == errFlushFailed || vfs.IsNoSpaceError(err) {
+			// It was in memory before, and can wait there again for room. The
+			// bookie is read-only until a flush succeeds.
+			b.state.block(cause{flushFailed, s.id}, err)
+			s.cache.PutAnyway(body)
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}

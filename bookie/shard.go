@@ -46,11 +46,13 @@ type shard struct {
 
 	flushMu   sync.Mutex // one flush at a time; guards what follows
 	retry     *flushing  // of a flush that failed
-	attempt   uint64
+	attempt   uint64     // of the last flush that was begun
+	committed uint64     // of the last one that succeeded
 	lastFlush time.Time
-	doomed    []bk.LedgerID // for the next flush to drop
-	ended     int           // ledgers dropped since doomed was set
-	unflushed bool          // a compaction is in the index, but maybe not durably
+	doomed    []bk.LedgerID        // for the next flush to drop
+	ended     int                  // ledgers dropped since doomed was set
+	unflushed bool                 // what the collection did is in the index, but maybe not durably
+	purged    []*ledgerstate.State // ledgers that ended, but not yet in the index
 
 	noFooter map[entrylog.LogID][]entrylog.LedgerBytes // ledger maps that no log has; guarded by Bookie.collectMu
 
@@ -59,7 +61,7 @@ type shard struct {
 }
 
 func openShard(b *Bookie, id int, dir string, cache *index.Cache) (*shard, error) {
-	s := &shard{b: b, id: id, dir: dir,
+	s := &shard{b: b, id: id, dir: dir, attempt: 1, committed: 1, // states that were loaded have 0
 		kick: make(chan struct{}, 1), quit: make(chan struct{}), lastFlush: time.Now()}
 	s.table = ledgerstate.NewTable(s.load)
 	var err error
@@ -143,11 +145,14 @@ func (s *shard) run() {
 
 func (s *shard) tick() {
 	s.checkSpace()
+	if s.id == 0 {
+		s.b.reserve()
+	}
 	if s.due() {
 		s.tryFlush(true)
 	}
 	s.flushMu.Lock() // no state may leave between its cleaning and its commit
-	s.table.Evict(s.b.o.LedgersInMemory / len(s.b.shards))
+	s.table.Evict(s.b.o.LedgersInMemory/len(s.b.shards), s.committed)
 	s.flushMu.Unlock()
 }
 
@@ -179,11 +184,10 @@ func (s *shard) tryFlush(always bool) {
 }
 
 func (s *shard) checkSpace() {
-	u, err := s.b.o.FS.GetDiskUsage(s.dir)
-	if err != nil || u.TotalBytes == 0 {
-		return // not known on this file system
+	free, known := s.free()
+	if !known {
+		return
 	}
-	free := float64(u.AvailBytes) / float64(u.TotalBytes)
 	switch {
 	case !s.full && free < freeLow:
 		s.full = true

@@ -14,15 +14,17 @@ import (
 )
 
 // compactSlice bounds what is moved while no flush can run, in bytes.
-const compactSlice = 2 << 20
+const compactSlice = 1 << 20
 
-// sweep removes the entry logs in which nothing is live, and moves what is live
-// out of those where it is less than ratio of the whole.
+// sweep removes the entry logs in which nothing is live; then it moves what is
+// live out of those where it is less than ratio of the whole. In this order,
+// since on a full disk the first makes room for the second.
 func (s *shard) sweep(ctx context.Context, ratio float64, info *CollectInfo) error {
 	logs, err := s.logs.Logs()
 	if err != nil {
 		return err
 	}
+	var sparse []entrylog.LogID
 	for _, log := range logs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -31,33 +33,59 @@ func (s *shard) sweep(ctx context.Context, ratio float64, info *CollectInfo) err
 			break // and so are those after it
 		}
 		live, err := s.liveIn(log)
+		switch {
+		case err != nil:
+			return err
+		case live.bytes == 0:
+			err = s.removeLog(log, live, info)
+		case float64(live.bytes) < ratio*float64(live.size):
+			sparse = append(sparse, log)
+		}
 		if err != nil {
 			return err
 		}
-		if live.bytes > 0 {
-			if float64(live.bytes) >= ratio*float64(live.size) {
-				continue
-			}
-			err := s.compact(ctx, log, live.ledgers, info)
-			if errors.Is(err, bk.ErrCorrupt) {
-				s.compactCorrupt(log, err)
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("compact entry log %d in %s: %w", log, s.dir, err)
-			}
-			info.Compacted++
-		}
-		if err := s.settled(); err != nil {
-			return err
-		}
-		if err := s.logs.Remove(log); err != nil {
-			return err
-		}
-		delete(s.noFooter, log)
-		info.Logs++
-		info.Freed += live.size
 	}
+	for _, log := range sparse {
+		if s.checkRoom(compactSlice, 0) != nil {
+			if _, err := s.b.giveReserve(s.b.o.LedgerDirs[s.id]); err != nil {
+				return err
+			}
+		}
+		if err := s.compactLog(ctx, log, info); err != nil {
+			return fmt.Errorf("compact entry log %d in %s: %w", log, s.dir, err)
+		}
+	}
+	return nil
+}
+
+func (s *shard) compactLog(ctx context.Context, log entrylog.LogID, info *CollectInfo) error {
+	live, err := s.liveIn(log)
+	if err != nil {
+		return err
+	}
+	err = s.compact(ctx, log, live.ledgers, info)
+	if errors.Is(err, bk.ErrCorrupt) {
+		s.compactCorrupt(log, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info.Compacted++
+	return s.removeLog(log, live, info)
+}
+
+// removeLog deletes a log that no index names.
+func (s *shard) removeLog(log entrylog.LogID, live liveLog, info *CollectInfo) error {
+	if err := s.settled(); err != nil {
+		return err
+	}
+	if err := s.logs.Remove(log); err != nil {
+		return err
+	}
+	delete(s.noFooter, log)
+	info.Logs++
+	info.Freed += live.size
 	return nil
 }
 
@@ -125,7 +153,7 @@ func (s *shard) rowsOf(log entrylog.LogID) ([]entrylog.LedgerBytes, error) {
 func (s *shard) settled() error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
-	if s.retry != nil {
+	if s.retry != nil && s.retry.applied {
 		return errFlushFailed
 	}
 	if !s.unflushed {
@@ -202,8 +230,11 @@ func (s *shard) throttle(ctx context.Context, n int64) error {
 func (s *shard) moveExtents(extents []index.Extent) (moved int64, err error) {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
-	if s.retry != nil {
+	if s.retry != nil && s.retry.applied {
 		return 0, errFlushFailed
+	}
+	if err := s.checkRoom(compactSlice, 0); err != nil {
+		return 0, err
 	}
 	batch := s.index.NewBatch()
 	moved, err = s.copyExtents(extents, batch)

@@ -317,17 +317,23 @@ func (j *Journal) Start() error {
 	j.header = fileHeader{seq: seq + 1, start: start, prevSeq: prevSeq, prevEnd: j.end}
 	// This header is synced now, or the next start would take the same LSNs.
 	if err := j.writeHeader(); err != nil {
-		return errors.Join(err, j.file.Close(), j.pool.close())
+		return errors.Join(err, j.unstart())
 	}
 	if err := j.file.Sync(); err != nil {
-		err = fmt.Errorf("sync journal file %d: %w", j.header.seq, err)
-		return errors.Join(err, j.file.Close(), j.pool.close())
+		return errors.Join(fmt.Errorf("sync journal file %d: %w", j.header.seq, err), j.unstart())
 	}
 	j.cur.reset(start)
 	j.synced = start
 	j.stopped = make(chan struct{})
 	go j.run()
 	return nil
+}
+
+// unstart ends what Start began; it may be called again.
+func (j *Journal) unstart() error {
+	err := errors.Join(j.file.Close(), j.pool.close())
+	j.pool = newPool(j.o)
+	return err
 }
 
 func (j *Journal) syncFile(name string) error {

@@ -1,6 +1,7 @@
 package ledgerstate
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,12 +45,12 @@ func TestEvictionKeepsWhatIsInUse(t *testing.T) {
 		s.Unlock()
 	}
 	for range 5 {
-		table.Evict(0)
+		table.Evict(0, math.MaxUint64)
 	}
 	require.Equal(t, 100, table.Len(), "all are dirty")
 	taken := table.TakeDirty()
 	for range 5 {
-		table.Evict(0)
+		table.Evict(0, math.MaxUint64)
 	}
 	require.Equal(t, 100, table.Len(), "all are on their way to the index")
 	for _, s := range taken {
@@ -67,11 +68,11 @@ func TestEvictionKeepsWhatIsInUse(t *testing.T) {
 	require.Equal(t, []*State{s}, again)
 	table.Settle(again)
 	for range 5 {
-		table.Evict(10)
+		table.Evict(10, math.MaxUint64)
 	}
 	require.Equal(t, 10, table.Len())
 	for range 5 {
-		table.Evict(0)
+		table.Evict(0, math.MaxUint64)
 	}
 	require.Equal(t, 1, table.Len(), "one has a waiter")
 	for l := range bk.LedgerID(100) {

@@ -1,6 +1,7 @@
 package ledgerstate
 
 import (
+	"math"
 	"sync"
 
 	"github.com/loglode/loglode/bookie/bk"
@@ -154,11 +155,21 @@ func (t *Table) Settle(states []*State) {
 // is not known. The state stays in memory until Settle: what the index has of
 // it goes with this flush. A ledger that is added to meanwhile begins anew.
 func (t *Table) Drop(l bk.LedgerID) (*State, bool, error) {
+	return t.DropBefore(l, math.MaxUint64)
+}
+
+// DropBefore is Drop of a ledger whose state was not stored by the flush with
+// that attempt or a later one: outside a flush, what the last one stored may
+// still have records above the mark.
+func (t *Table) DropBefore(l bk.LedgerID, attempt uint64) (*State, bool, error) {
 	s, err := t.LockKnown(l)
 	if s == nil || err != nil {
 		return nil, false, err
 	}
 	defer s.Mutex.Unlock()
+	if s.Attempt >= attempt {
+		return nil, false, nil
+	}
 	if s.dirty || s.taken || s.Fenced && !s.FenceSynced {
 		return nil, false, nil
 	}
@@ -168,8 +179,9 @@ func (t *Table) Drop(l bk.LedgerID) (*State, bool, error) {
 }
 
 // Evict forgets states that are stored, have no waiter and were not used since
-// the call before the last one, until at most keep are left.
-func (t *Table) Evict(keep int) {
+// the call before the last one, until at most keep are left. Those that the
+// flush with that attempt stored, or a later one, stay: see DropBefore.
+func (t *Table) Evict(keep int, attempt uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.passes++
@@ -185,7 +197,7 @@ func (t *Table) Evict(keep int) {
 		if !s.Mutex.TryLock() {
 			continue
 		}
-		if !s.dirty && !s.taken && len(s.waiters) == 0 && t.passes-s.used > 2 {
+		if !s.dirty && !s.taken && s.Attempt < attempt && len(s.waiters) == 0 && t.passes-s.used > 2 {
 			s.evicted = true
 			delete(t.states, l)
 		}

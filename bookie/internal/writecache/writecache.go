@@ -41,6 +41,13 @@ func (c *Cache) Put(bodies [][]byte) bool {
 	return true
 }
 
+// PutAnyway stores a body whether or not the active arena has room for it.
+func (c *Cache) PutAnyway(body []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active.put(body)
+}
+
 // Get appends the body of an entry to dst.
 func (c *Cache) Get(l bk.LedgerID, e bk.EntryID, dst []byte) ([]byte, bool) {
 	c.mu.RLock()
