@@ -189,7 +189,7 @@ func testLongPoll(t *testing.T, x *cell) {
 
 // testExplicitLAC: the last entry becomes readable though nothing follows it.
 func testExplicitLAC(t *testing.T, x *cell) {
-	c := newClient(t, x.c.d, x.c.kind, x.c.uri, map[string]any{"explicitLAC": 50})
+	c := newClient(t, t, x.c.d, x.c.kind, x.c.uri, map[string]any{"explicitLAC": 50})
 	h := c.create(t, usual)
 	h.append(t, h.ledger, 0, 10, 20, 30)
 	x.both(t, func(t *testing.T, c *client) {

@@ -110,9 +110,9 @@ func (c *client) call(t testing.TB, op string, args map[string]any, result any) 
 	require.NoError(t, c.try(t, op, args, result))
 }
 
-// newClient makes a client of the cluster at uri; settings are those of the
-// driver's request "client".
-func newClient(t testing.TB, d *driver, kind clientKind, uri string, settings map[string]any) *client {
+// newClient makes a client of the cluster at uri that ends with owner; settings
+// are those of the driver's request "client".
+func newClient(t, owner testing.TB, d *driver, kind clientKind, uri string, settings map[string]any) *client {
 	t.Helper()
 	c := &client{d: d, kind: kind, uri: uri}
 	args := map[string]any{"uri": uri, "v2": kind == javaV2}
@@ -122,7 +122,7 @@ func newClient(t testing.TB, d *driver, kind clientKind, uri string, settings ma
 	var id int64
 	c.call(t, "client", args, &id)
 	c.id = id
-	t.Cleanup(func() { _ = c.try(t, "closeClient", nil, nil) }) // its process may be dead
+	owner.Cleanup(func() { _ = c.try(owner, "closeClient", nil, nil) }) // its process may be dead
 	return c
 }
 

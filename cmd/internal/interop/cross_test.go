@@ -52,8 +52,8 @@ func (x *cell) legacy(t *testing.T) *legacy {
 	if l := x.w.legacies[x.column]; l != nil {
 		return l
 	}
-	d := x.w.newDriver(t, x.client)
-	c := newClient(t, d, x.client, x.cluster.uri, nil)
+	d := x.w.newDriver(t, t, x.client)
+	c := newClient(t, t, d, x.client, x.cluster.uri, nil)
 	l := &legacy{closed: map[string]int64{}, open: map[string]int64{}, acked: map[string]int64{}}
 	open := map[string]*handle{}
 	for _, digest := range digestNames {

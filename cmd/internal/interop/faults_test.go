@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +37,7 @@ func testKey(t *testing.T, x *cell) {
 	x.both(t, func(t *testing.T, c *client) {
 		h := x.c.create(t, usual)
 		h.append(t, h.ledger, 0, 10, 20)
-		x.w.client(ours, x.on).call(t, "setPassword", map[string]any{"ledger": h.ledger, "password": wrong.password}, nil)
+		x.w.client(t, ours, x.on).call(t, "setPassword", map[string]any{"ledger": h.ledger, "password": wrong.password}, nil)
 		_, err := c.tryOpen(t, h.ledger, wrong, true)
 		require.Equal(t, codeUnauthorized, code(err), "%v", err)
 		h.append(t, h.ledger, 2, 30) // its writer is not fenced
@@ -74,6 +76,29 @@ func testTakeover(t *testing.T, x *cell) {
 	})
 }
 
+// testTwoRecoverers: both clients recover the ledger of a writer in full flight
+// at the same time, and find the same.
+func testTwoRecoverers(t *testing.T, x *cell) {
+	const size = 900
+	h := x.c.create(t, usual)
+	h.stream(t, h.ledger, size, 50)
+	h.awaitAcked(t, 200)
+	clients := []*client{x.c, x.other}
+	rs, errs := make([]*handle, 2), make([]error, 2)
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		wg.Go(func() { rs[i], errs[i] = c.tryOpen(t, h.ledger, usual, true) })
+	}
+	wg.Wait()
+	p := h.finish(t)
+	require.Contains(t, []int{codeFenced, codeLedgerClosed}, p.Code, "%s", p.Error)
+	for i, r := range rs {
+		require.NoError(t, errs[i])
+		require.Equal(t, rs[0].opened.LAC, r.opened.LAC)
+		x.expectRecovered(t, r, usual, p.Acked, size)
+	}
+}
+
 // expectRecovered checks a ledger after recovery: closed, with all that was
 // confirmed, and the same to both clients.
 func (x *cell) expectRecovered(t *testing.T, r *handle, s spec, acked int64, size int) {
@@ -93,8 +118,8 @@ func (x *cell) expectRecovered(t *testing.T, r *handle, s spec, acked int64, siz
 // testWriterKilled: the writer's process gets SIGKILL; either client recovers.
 func testWriterKilled(t *testing.T, x *cell) {
 	const size = 900
-	d := x.w.newDriver(t, x.c.kind)
-	victim := newClient(t, d, x.c.kind, x.c.uri, nil)
+	d := x.w.newDriver(t, t, x.c.kind)
+	victim := newClient(t, t, d, x.c.kind, x.c.uri, nil)
 	clients := []*client{x.c, x.other}
 	hs := []*handle{victim.create(t, usual), victim.create(t, usual)}
 	acked := make([]int64, len(hs))
@@ -128,6 +153,7 @@ func (x *cell) changeEnsemble(t *testing.T, h *handle, kind bookieKind) {
 	require.GreaterOrEqual(t, i, 0)
 	h.stream(t, h.ledger, size, 50)
 	at := h.awaitAcked(t, 200).Acked
+	followers := []*handle{x.c.open(t, h.ledger, usual, false), x.other.open(t, h.ledger, usual, false)}
 	x.cluster.kill(t, x.cluster.find(t, before[i]))
 	h.awaitAcked(t, at+500)
 	p := h.finish(t)
@@ -147,6 +173,10 @@ func (x *cell) changeEnsemble(t *testing.T, h *handle, kind bookieKind) {
 	x.both(t, func(t *testing.T, c *client) { // with the bookie down
 		c.open(t, h.ledger, usual, false).expect(t, h.ledger, sizesOf(p.Acked, size)...)
 	})
+	for _, r := range followers { // opened before the change
+		require.Eventually(t, func() bool { return r.readLAC(t) == m.Last }, callLimit, 20*time.Millisecond, "%s", r.c.kind)
+		r.expect(t, h.ledger, sizesOf(p.Acked, size)...)
+	}
 }
 
 // testRecoverWithBookieDown: a bookie of the ensemble is dead when the ledger is
@@ -192,7 +222,7 @@ func testDigests(t *testing.T, x *cell) {
 // testChecker: Java's ledger checker finds every copy where the metadata say it
 // is, also after an ensemble change.
 func testChecker(t *testing.T, x *cell) {
-	checker := x.w.client(javaV3, x.on)
+	checker := x.w.client(t, javaV3, x.on)
 	s := spec{e: 3, w: 2, a: 2, digest: "CRC32C", password: ""}
 	for _, n := range []int{0, 1, 500} {
 		h := x.c.create(t, s)

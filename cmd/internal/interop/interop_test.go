@@ -40,6 +40,7 @@ func operations() []row {
 		{"largest entries (R28)", testLimit, nil},
 		{"fence", testFence, nil},
 		{"take over from a writer in flight", testTakeover, nil},
+		{"both clients recover at once", testTwoRecoverers, nil},
 		{"recover after kill -9 of the writer", testWriterKilled, nil},
 		{"ensemble change after kill -9 of a bookie", testBookieKilled, nil},
 		{"recover with a bookie dead", testRecoverWithBookieDown, nil},

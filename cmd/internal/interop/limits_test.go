@@ -24,7 +24,7 @@ const (
 func testLimit(t *testing.T, x *cell) {
 	s := spec{e: 1, w: 1, a: 1, digest: "CRC32C", password: ""}
 	var ourMax int
-	x.w.client(ours, x.on).call(t, "maxPayload", map[string]any{"digest": s.digest}, &ourMax)
+	x.w.client(t, ours, x.on).call(t, "maxPayload", map[string]any{"digest": s.digest}, &ourMax)
 	fits := []int{ourMax - 64, ourMax - 1, ourMax}
 	var tooLong []int
 	switch x.client {
@@ -75,7 +75,7 @@ func (x *cell) refuse(t *testing.T, s spec, tooLong []int) {
 			require.Equal(t, codeTooLong, code(err), "%d bytes: %v", n, err)
 			continue
 		}
-		bad := newClient(t, x.c.d, x.client, x.c.uri, nil).create(t, s)
+		bad := newClient(t, t, x.c.d, x.client, x.c.uri, nil).create(t, s)
 		go func() {
 			if bad.try(t, "append", args, nil) == nil {
 				acked <- n

@@ -66,7 +66,7 @@ func testMixedAppend(t *testing.T, x *cell, m mix) {
 		c.open(t, h.ledger, s, false).expect(t, h.ledger, sizes...)
 	})
 	var missing []string
-	x.w.client(javaV3, x.on).call(t, "check", map[string]any{"ledger": h.ledger}, &missing)
+	x.w.client(t, javaV3, x.on).call(t, "check", map[string]any{"ledger": h.ledger}, &missing)
 	require.Empty(t, missing, "copies that Java's ledger checker does not find")
 }
 

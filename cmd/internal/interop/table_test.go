@@ -80,7 +80,7 @@ func (tb *table) run(t *testing.T, w *world) {
 					case col.client == ours || os.Getenv(controlEnv) != "":
 						other = javaV3
 					}
-					r.run(t, &cell{w: w, column: col, cluster: w.cluster(col.on), c: w.client(col.client, col.on), other: w.client(other, col.on)})
+					r.run(t, &cell{w: w, column: col, cluster: w.cluster(t, col.on), c: w.client(t, col.client, col.on), other: w.client(t, other, col.on)})
 				})
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -100,7 +101,8 @@ func newWorld(t *testing.T) *world {
 
 // cluster gives a running cluster. Apache's own tools make it where a bookie of
 // theirs is in it, ours otherwise.
-func (w *world) cluster(kind clusterKind) *cluster {
+func (w *world) cluster(t *testing.T, kind clusterKind) *cluster {
+	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.clusters[kind]; c != nil {
@@ -108,14 +110,14 @@ func (w *world) cluster(kind clusterKind) *cluster {
 	}
 	c := &cluster{uri: w.zk.URI("/" + string(kind))}
 	if members[kind][apacheBookie] > 0 {
-		require.NoError(w.t, w.j.InitCluster(w.t.Context(), w.dir, c.uri))
+		require.NoError(t, w.j.InitCluster(t.Context(), w.dir, c.uri))
 	} else {
 		out, err := exec.Command(w.binary, "init", "--metadata", c.uri).CombinedOutput()
-		require.NoError(w.t, err, "%s", out)
+		require.NoError(t, err, "%s", out)
 	}
 	for k, n := range members[kind] {
 		for i := range n {
-			b := w.newBookie(k, fmt.Sprintf("%s-%s%d", kind, k, i+1), c.uri)
+			b := w.newBookie(t, k, fmt.Sprintf("%s-%s%d", kind, k, i+1), c.uri)
 			c.bookies = append(c.bookies, b)
 			w.t.Cleanup(b.Kill)
 		}
@@ -127,29 +129,30 @@ func (w *world) cluster(kind clusterKind) *cluster {
 	}
 	wg.Wait()
 	for _, err := range errs {
-		require.NoError(w.t, err)
+		require.NoError(t, err)
 	}
 	w.clusters[kind] = c
 	return c
 }
 
-func (w *world) newBookie(kind bookieKind, name, uri string) *bookie {
+func (w *world) newBookie(t *testing.T, kind bookieKind, name, uri string) *bookie {
 	if kind == apacheBookie {
 		b, err := w.j.NewBookie(javapeer.BookieOptions{Name: name, Dir: w.dir, Metadata: uri})
-		require.NoError(w.t, err)
+		require.NoError(t, err)
 		return &bookie{Process: b.Process, id: b.ID, kind: kind}
 	}
 	ports, err := proc.FreePorts(1)
-	require.NoError(w.t, err)
+	require.NoError(t, err)
 	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	p := proc.New(name, filepath.Join(w.dir, name+".log"), w.binary, "server", "bookie", "--metadata", uri, "--listen", addr,
 		"--journal", filepath.Join(w.dir, name, "journal"), "--ledgers", filepath.Join(w.dir, name, "ledgers"), "--lease", "3s")
+	p.ReadyWithin = 3 * time.Minute // the machine may be busy
 	return &bookie{Process: p, id: addr, kind: kind}
 }
 
-// driver gives the process that runs clients of a kind; newDriver one more, to
-// be killed.
-func (w *world) driver(kind clientKind) *driver {
+// driver gives the process that runs clients of a kind.
+func (w *world) driver(t *testing.T, kind clientKind) *driver {
+	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	library := kind
@@ -157,12 +160,14 @@ func (w *world) driver(kind clientKind) *driver {
 		library = javaV3 // a JVM has clients of both
 	}
 	if w.drivers[library] == nil {
-		w.drivers[library] = w.newDriver(w.t, library)
+		w.drivers[library] = w.newDriver(t, w.t, library)
 	}
 	return w.drivers[library]
 }
 
-func (w *world) newDriver(t *testing.T, kind clientKind) *driver {
+// newDriver starts a process that ends with owner.
+func (w *world) newDriver(t, owner *testing.T, kind clientKind) *driver {
+	t.Helper()
 	w.named++
 	name := fmt.Sprintf("client%d", w.named)
 	var d *driver
@@ -170,21 +175,22 @@ func (w *world) newDriver(t *testing.T, kind clientKind) *driver {
 	if kind == ours {
 		d, err = startOurDriver(w.dir, name)
 	} else {
-		d, err = startJavaDriver(t.Context(), w.j, w.dir, name)
+		d, err = startJavaDriver(w.t.Context(), w.j, w.dir, name)
 	}
 	require.NoError(t, err)
-	t.Cleanup(d.stop)
+	owner.Cleanup(d.stop)
 	return d
 }
 
 // client gives a client with the usual settings.
-func (w *world) client(kind clientKind, on clusterKind) *client {
-	uri, d := w.cluster(on).uri, w.driver(kind)
+func (w *world) client(t *testing.T, kind clientKind, on clusterKind) *client {
+	t.Helper()
+	uri, d := w.cluster(t, on).uri, w.driver(t, kind)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := string(kind) + " on " + string(on)
 	if w.clients[key] == nil {
-		w.clients[key] = newClient(w.t, d, kind, uri, nil)
+		w.clients[key] = newClient(t, w.t, d, kind, uri, nil)
 	}
 	return w.clients[key]
 }

@@ -83,7 +83,7 @@ func (j *Java) NewBookie(o BookieOptions) (*Bookie, error) {
 		return nil, err
 	}
 	b.Ready = func(ctx context.Context) error { return answers(ctx, b.Addr) }
-	b.ReadyWithin = time.Minute
+	b.ReadyWithin = 3 * time.Minute // the machine may be busy
 	return b, nil
 }
 

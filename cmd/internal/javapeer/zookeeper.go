@@ -45,6 +45,7 @@ func (j *Java) StartZooKeeper(ctx context.Context, dir string) (*ZooKeeper, erro
 	if err != nil {
 		return nil, err
 	}
+	z.ReadyWithin = 3 * time.Minute // the machine may be busy
 	z.Ready = func(ctx context.Context) error { return serves(ctx, z.Addr) }
 	return z, z.Start(ctx)
 }

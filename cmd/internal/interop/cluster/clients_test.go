@@ -55,13 +55,16 @@ func TestClientsFollowTheServiceInfo(t *testing.T) {
 	j.create(2, nil)
 
 	key := path + "/available/behind"
-	node, err := s.Get(ctx, key)
-	require.NoError(t, err)
 	endpoint, err := layout.BookieEndpoint(listen)
 	require.NoError(t, err)
-	direct, err := layout.ServiceInfo{Endpoints: []layout.Endpoint{endpoint}}.Marshal()
-	require.NoError(t, err)
-	_, err = metadata.CompareAndSet(ctx, s, key, direct, node.Version)
+	_, err = metadata.Update(ctx, s, key, func(n metadata.Node) ([]byte, error) {
+		info, err := layout.ParseServiceInfo(n.Value)
+		if err != nil {
+			return nil, err
+		}
+		info.Endpoints = []layout.Endpoint{endpoint}
+		return info.Marshal()
+	})
 	require.NoError(t, err)
 	link.SetCut(true) // nobody gets through there any more
 	w, err = connect(t, uri).Create(ctx, one)
