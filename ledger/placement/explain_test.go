@@ -68,6 +68,12 @@ func TestExplainSaysWhatAnotherChoiceWouldCost(t *testing.T) {
 	e = ExplainEnsemble(r, ensemble)
 	require.Equal(t, "fits at position 2 too: the draw took another", e.Bookies[3].Reason)
 
+	// A rule that is broken anyway is no reason against another bookie.
+	r.Policy = policy(t, "zones=3,regions=3")
+	e = ExplainEnsemble(r, ensemble)
+	require.Equal(t, "fits at position 2 too: the draw took another", e.Bookies[3].Reason)
+	r.Policy = policy(t, "zones=3")
+
 	// A bookie of an old ensemble of which nothing is known.
 	e = ExplainEnsemble(r, append(ids(bs)[1:3], "old:1"))
 	last := e.Bookies[len(e.Bookies)-1]

@@ -272,6 +272,30 @@ func indexes(n int) func(func(int) bool) {
 	}
 }
 
+// The thorough search, which tries one of several that are alike, misses
+// nothing that trying all of them would find.
+func TestThoroughSearchMissesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		possible := false
+		w.ensembles(make([]*Bookie, w.q.Ensemble), func(ens []*Bookie) {
+			possible = possible || !slices.ContainsFunc(w.p.Rules(), func(r Rule) bool {
+				return w.worst(r, ens) < min(r.Want, r.bookies(w.q))
+			})
+		})
+		var cands []*Bookie
+		for i := range w.bs {
+			cands = append(cands, &w.bs[i])
+		}
+		r := Request{Quorum: w.q, Policy: w.p, Rand: seeded(rapid.Uint64().Draw(t, "seed"))}
+		s := r.search(w.bs, cands, make([]bk.BookieID, w.q.Ensemble), slices.Collect(indexes(w.q.Ensemble)))
+		s.avoidMax = w.q.Ensemble
+		s.setNeeds(w.p.Rules())
+		require.Equal(t, possible, s.exhaust())
+		require.GreaterOrEqual(t, s.steps, 0, "it did not give up")
+	})
+}
+
 // Write sets of Qw that are in Qw zones each colour the (Qw-1)th power of a
 // cycle: with E = q*Qw + r, that takes Qw + ceil(r/q) zones (Prowse and
 // Woodall, 2003). No larger ensemble is missed.

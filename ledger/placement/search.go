@@ -54,9 +54,11 @@ func (s *search) run() bool {
 		}
 	}
 	s.thorough, s.steps = false, stepsQuick*(len(s.open)+1)
-	if s.fill(0) {
-		return true
-	}
+	return s.fill(0) || s.exhaust()
+}
+
+// exhaust looks at everything that differs, as far as the steps go.
+func (s *search) exhaust() bool {
 	s.thorough, s.steps, s.beat = true, stepsThorough, s.beats()
 	if s.shapes[LevelRack] == nil {
 		s.makeShapes()
