@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,56 +20,82 @@ import (
 	"github.com/loglode/loglode/bookie/bk"
 )
 
-// javaClient is Apache's client under remote control, one request at a time;
-// see ../java/Driver.java.
+// jvm is a process with Apache's clients under remote control, one request at a
+// time; see ../java/Driver.java.
+type jvm struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	last int
+}
+
+// driver is the one that all tests share, nil until the first needs it.
+var driver *jvm
+
+func startJVM(ctx context.Context) (*jvm, error) {
+	classpath, err := java.Compile(ctx, filepath.Join("..", "java"))
+	if err != nil {
+		return nil, err
+	}
+	args, err := java.Args(dir, "256m", classpath, "Driver")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "client.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own
+	d := &jvm{cmd: exec.Command("java", args...)}
+	d.cmd.Stderr = log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if d.in, err = d.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	d.out = bufio.NewReader(out)
+	return d, d.cmd.Start()
+}
+
+// stop ends the process, which ends with its stdin.
+func (d *jvm) stop() error { return errors.Join(d.in.Close(), d.cmd.Wait()) }
+
+// javaClient is one of Apache's clients.
 type javaClient struct {
 	t      *testing.T
-	in     io.WriteCloser
-	out    *bufio.Reader
-	last   int
 	client int64
 }
 
-// startJava starts a JVM with a client of the cluster at uri.
+// startJava starts a client of the cluster at uri, which ends with the test.
 func startJava(t *testing.T, uri string) *javaClient {
 	t.Helper()
-	classpath, err := java.Compile(t.Context(), filepath.Join("..", "java"))
-	require.NoError(t, err)
-	args, err := java.Args(dir, "256m", classpath, "Driver")
-	require.NoError(t, err)
-	log, err := os.CreateTemp(dir, "client-*.log")
-	require.NoError(t, err)
-	defer log.Close() // the process has its own
-	cmd := exec.Command("java", args...)
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		require.NoError(t, in.Close()) // it ends with its stdin
-		require.NoError(t, cmd.Wait())
-	})
-	j := &javaClient{t: t, in: in, out: bufio.NewReader(out)}
+	if driver == nil {
+		var err error
+		driver, err = startJVM(context.WithoutCancel(t.Context()))
+		require.NoError(t, err)
+	}
+	j := &javaClient{t: t}
 	require.NoError(t, j.call("client", map[string]any{"uri": uri}, &j.client))
+	t.Cleanup(func() { require.NoError(t, j.call("closeClient", nil, nil)) })
 	return j
 }
 
 // call runs one command; into may be nil.
 func (j *javaClient) call(op string, args map[string]any, into any) error {
 	j.t.Helper()
-	j.last++
-	request := map[string]any{"id": j.last, "op": op, "client": j.client}
+	driver.last++
+	request := map[string]any{"id": driver.last, "op": op, "client": j.client}
 	for k, v := range args {
 		request[k] = v
 	}
 	line, err := json.Marshal(request)
 	require.NoError(j.t, err)
-	_, err = j.in.Write(append(line, '\n'))
+	_, err = driver.in.Write(append(line, '\n'))
 	require.NoError(j.t, err)
-	line, err = j.out.ReadBytes('\n')
+	line, err = driver.out.ReadBytes('\n')
 	require.NoError(j.t, err)
 	var answer struct {
 		ID     int
@@ -75,7 +103,7 @@ func (j *javaClient) call(op string, args map[string]any, into any) error {
 		Error  string
 	}
 	require.NoError(j.t, json.Unmarshal(line, &answer))
-	require.Equal(j.t, j.last, answer.ID)
+	require.Equal(j.t, driver.last, answer.ID)
 	if answer.Error != "" {
 		return fmt.Errorf("%s: %s", op, answer.Error)
 	}

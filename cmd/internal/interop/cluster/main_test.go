@@ -47,6 +47,11 @@ func run(m *testing.M) int {
 	}
 	defer zk.Kill()
 	code := m.Run()
+	if driver != nil {
+		if err := driver.stop(); err != nil {
+			return fail(err)
+		}
+	}
 	if code != 0 {
 		fmt.Fprintln(os.Stderr, "logs are in", dir)
 		return code
