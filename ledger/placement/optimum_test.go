@@ -291,9 +291,30 @@ func TestThoroughSearchMissesNothing(t *testing.T) {
 		s := r.search(w.bs, cands, make([]bk.BookieID, w.q.Ensemble), slices.Collect(indexes(w.q.Ensemble)))
 		s.avoidMax = w.q.Ensemble
 		s.setNeeds(w.p.Rules())
-		require.Equal(t, possible, s.exhaust())
+		s.thorough, s.steps, s.beat = true, stepsThorough, s.beats()
+		for i := range s.beat { // whatever is tried first
+			for pos := range s.beat[i] {
+				s.beat[i][pos] = rapid.IntRange(-1, max(pos-1, -1)).Draw(t, "beat")
+			}
+		}
+		s.makeShapes()
+		require.Equal(t, possible, s.fill(0))
 		require.GreaterOrEqual(t, s.steps, 0, "it did not give up")
 	})
+}
+
+// Places that are in use are not alike, whichever is tried first.
+func TestThoroughSearchTriesEveryPlaceInUse(t *testing.T) {
+	bs := inZones("aabb")
+	cands := []*Bookie{&bs[0], &bs[1], &bs[2], &bs[3]}
+	for first := -1; first < 2; first++ {
+		r := Request{Quorum: quorum(4, 2, 2), Policy: Policy{Write: Minimums{Zones: 2}}, Rand: seeded(1)}
+		s := r.search(bs, cands, make([]bk.BookieID, 4), []int{0, 1, 2, 3})
+		s.setNeeds(r.Policy.Rules())
+		s.thorough, s.steps, s.beat = true, stepsThorough, [][]int{{-1, -1, first, -1}}
+		s.makeShapes()
+		require.True(t, s.fill(0), "first tried for position 2: the place of %d", first)
+	}
 }
 
 // Write sets of Qw that are in Qw zones each colour the (Qw-1)th power of a
