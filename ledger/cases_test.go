@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +83,9 @@ func TestR03_Rule33_LastEnsembleHoldsNothing(t *testing.T) {
 				last := w.ensemble(id)
 				if silent { // the LAC reads time out at first
 					for _, b := range last {
-						n := 0
+						var n atomic.Int32
 						b.SetHook(func(fakebookie.Request) fakebookie.Verdict {
-							if n++; n == 1 {
+							if n.Add(1) == 1 {
 								return fakebookie.Silent()
 							}
 							return fakebookie.Pass()

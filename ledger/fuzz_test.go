@@ -62,8 +62,8 @@ func (f *forger) forge(frame []byte) []byte {
 			return append(frame, frame...)
 		case op%16 == 12 && wire.IsV3(frame[wire.LengthSize:]):
 			frame = f.forgeV3(frame, arg, at)
-		default:
-			frame[4+i%4] = arg
+		case i >= wire.LengthSize: // a header's field
+			frame[wire.LengthSize+i%min(4, len(frame)-wire.LengthSize)] = arg
 		}
 	}
 }

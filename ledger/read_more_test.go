@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,11 +288,11 @@ func TestRule45_FallBackWithoutAClosedConnection(t *testing.T) {
 	for _, status := range []bk.Status{bk.StatusBadRequest, bk.StatusBadVersion} {
 		inWorld(t, 3, ledger.Options{}, func(w *world) {
 			id := w.closedLedger(3, 3, 2, 300)
-			batches := 0
+			var batches atomic.Int32
 			for _, b := range w.Bookies {
 				b.SetHook(func(r fakebookie.Request) fakebookie.Verdict {
 					if r.Op == wire.OpBatchRead {
-						batches++
+						batches.Add(1)
 						return fakebookie.Refuse(status)
 					}
 					return fakebookie.Late(10 * time.Millisecond)
@@ -302,7 +303,7 @@ func TestRule45_FallBackWithoutAClosedConnection(t *testing.T) {
 			start := time.Now()
 			w.readAll(r, 299)
 			require.Less(t, time.Since(start), 100*time.Millisecond, "300 reads of 10 ms one after another take 3 s")
-			require.LessOrEqual(t, batches, 3*8)
+			require.LessOrEqual(t, batches.Load(), int32(3*8))
 		})
 	}
 }
