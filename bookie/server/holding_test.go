@@ -23,7 +23,7 @@ func TestR29_WaitingRequestsHoldLittle(t *testing.T) {
 		g := &gated{reads: make(chan struct{})}
 		r := gatedRig(t, g, server.Options{ReadWorkers: 1})
 		c := r.dial()
-		const requests, padding = 500, 256 << 10
+		const requests, padding = 100, 256 << 10
 		pad := bytes.Repeat([]byte{7}, padding)
 		var before, after runtime.MemStats
 		runtime.GC()

@@ -59,7 +59,7 @@ func TestR28_SizesAroundTheFrameLimit(t *testing.T) {
 		if isV3 {
 			overhead = v3AddOverhead
 		}
-		for size := wire.MaxFrame - 64; size <= wire.MaxFrame+64; size++ {
+		for size := wire.MaxFrame - 64; size <= wire.MaxFrame+64; size += frameLimitStride {
 			body := bytes.Repeat([]byte{byte(size)}, size-overhead)
 			frame := addBody(t, isV3, body)
 			require.Equal(t, size, len(frame))
