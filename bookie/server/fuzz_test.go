@@ -25,13 +25,29 @@ import (
 type scriptConn struct {
 	net.Conn
 	in     *bytes.Reader
-	out    bytes.Buffer
 	closed chan struct{}
+
+	mu  sync.Mutex // guards out until closed is closed; then nothing is written
+	out bytes.Buffer
+	end bool
 }
 
-func (c *scriptConn) Read(p []byte) (int, error)        { return c.in.Read(p) }
-func (c *scriptConn) Write(p []byte) (int, error)       { return c.out.Write(p) }
-func (c *scriptConn) Close() error                      { close(c.closed); return nil }
+func (c *scriptConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c *scriptConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end { // the reader has ended the connection meanwhile
+		return 0, net.ErrClosed
+	}
+	return c.out.Write(p)
+}
+func (c *scriptConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end = true
+	close(c.closed)
+	return nil
+}
 func (c *scriptConn) RemoteAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *scriptConn) SetReadDeadline(_ time.Time) error { return nil }
 
