@@ -40,6 +40,7 @@ func TestAdvancedCompletesInIDOrder(t *testing.T) {
 			})
 		}
 		require.NoError(t, wr.Close(w.ctx))
+		synctest.Wait() // for the third copies
 		length := int64(0)
 		require.Len(t, done, n)
 		for e := range bk.EntryID(n) {

@@ -41,7 +41,7 @@ func (w *Writer) admit(ctx context.Context, n int, block bool) error {
 		} else {
 			w.blocked = slices.Insert(w.blocked, 0, ch) // it was this caller's turn
 		}
-		if err := w.waitTurn(ctx, ch); err != nil {
+		if err := w.waitTurn(ctx, ch, n); err != nil {
 			return err
 		}
 	}
@@ -98,9 +98,12 @@ func (w *Writer) rests(s *slot) bool { return s.failed && time.Since(w.c.start) 
 
 // waitTurn waits for a signal on ch, which is in blocked. The caller holds mu,
 // which is not held meanwhile.
-func (w *Writer) waitTurn(ctx context.Context, ch chan struct{}) error {
+func (w *Writer) waitTurn(ctx context.Context, ch chan struct{}, n int) error {
 	w.held.Want(1)
 	defer w.held.Want(-1)
+	if w.room(n) {
+		w.admitNext() // bytes were freed before anybody wanted to know
+	}
 	for {
 		w.mu.Unlock()
 		select {

@@ -42,6 +42,7 @@ func replayWriter(t *testing.T, o observation, m []string) {
 			wr.Go(w.ctx, []byte("xx"), func(_ bk.EntryID, err error) { errs[e] = err })
 		}
 		<-time.After(100 * time.Millisecond) // before the timeout, as in the file
+		synctest.Wait()
 		for e, r := range resultsSeen.FindAllStringSubmatch(o.lines[0], -1) {
 			if r[2] == "0" {
 				require.NoError(t, errs[e+1])
@@ -169,6 +170,7 @@ func replayWriterClose(t *testing.T, o observation, m []string) {
 			var got error
 			wr.Go(w.ctx, payload(1), func(_ bk.EntryID, err error) { got = err })
 			defer func() {
+				synctest.Wait()
 				require.ErrorIs(t, got, bk.ErrLedgerClosed, "rc -11")
 			}()
 			synctest.Wait()
