@@ -25,7 +25,7 @@ func testLimit(t *testing.T, x *cell) {
 	s := spec{e: 1, w: 1, a: 1, digest: "CRC32C", password: ""}
 	var ourMax int
 	x.w.client(t, ours, x.on).call(t, "maxPayload", map[string]any{"digest": s.digest}, &ourMax)
-	fits := []int{ourMax - 64, ourMax - 1, ourMax}
+	fits := []int{ourMax - 64, ourMax - 32, ourMax - 2, ourMax - 1, ourMax}
 	var tooLong []int
 	switch x.client {
 	case ours:
@@ -62,12 +62,17 @@ func testLimit(t *testing.T, x *cell) {
 
 // refuse appends what is too long, and then one byte. Our client refuses it by
 // itself and goes on with the ledger. Java's sends it to one bookie after the
-// other, each of which closes the connection, until the client is closed: that
-// must harm nobody else.
+// other, each of which closes the connection, for ever, also when the client is
+// closed: that must harm nobody else. Its process is killed at the end.
 func (x *cell) refuse(t *testing.T, s spec, tooLong []int) {
 	t.Helper()
 	h := x.c.create(t, s)
 	acked := make(chan int, len(tooLong))
+	d := x.c.d
+	if x.client != ours {
+		d = x.w.newDriver(t, t, x.client)
+		defer d.kill()
+	}
 	for _, n := range tooLong {
 		args := map[string]any{"seed": h.ledger, "index": 0, "sizes": []int{n}}
 		if x.client == ours {
@@ -75,7 +80,7 @@ func (x *cell) refuse(t *testing.T, s spec, tooLong []int) {
 			require.Equal(t, codeTooLong, code(err), "%d bytes: %v", n, err)
 			continue
 		}
-		bad := newClient(t, t, x.c.d, x.client, x.c.uri, nil).create(t, s)
+		bad := newClient(t, t, d, x.client, x.c.uri, nil).create(t, s)
 		go func() {
 			if bad.try(t, "append", args, nil) == nil {
 				acked <- n
