@@ -180,8 +180,9 @@ type diskFS struct {
 }
 
 func (d *diskFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	free := d.free.Load()
-	return vfs.DiskUsage{TotalBytes: 1000, AvailBytes: free, UsedBytes: 1000 - free}, nil
+	const thousandth = 1 << 30
+	free := d.free.Load() * thousandth
+	return vfs.DiskUsage{TotalBytes: 1000 * thousandth, AvailBytes: free, UsedBytes: 1000*thousandth - free}, nil
 }
 
 // TestDiskSpaceThresholds: read-only below 5 % of free space, writable again
