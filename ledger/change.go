@@ -113,12 +113,7 @@ func (w *Writer) finish(err error) {
 func (w *Writer) pick(r pickRequest) {
 	ctx, cancel := context.WithTimeout(w.c.ctx, w.c.opts.MetadataTimeout)
 	defer cancel()
-	picks, err := w.c.substitutes(ctx, r)
-	fresh := make([]bk.BookieID, len(picks))
-	for i, p := range picks {
-		fresh[i] = p.Bookie
-	}
-	w.c.dialAhead(fresh)(ctx)
+	picks, err := w.c.reachable(ctx, r)
 	w.mu.Lock()
 	if err == nil {
 		err = w.core.Replace(picks)
@@ -129,6 +124,43 @@ func (w *Writer) pick(r pickRequest) {
 	}
 	w.act()
 	w.settle()
+}
+
+// pickAttempts is how often substitutes are chosen for one change because some
+// of those chosen before could not be reached.
+const pickAttempts = 3
+
+// reachable chooses substitutes and connects to them. The list of bookies may
+// name dead ones, and that a bookie failed is remembered only a while: others
+// are chosen for those that refuse the connection, as long as there are any. If
+// there are none it gives the choice of which the fewest refused.
+func (c *Client) reachable(ctx context.Context, r pickRequest) ([]quorum.Pick, error) {
+	best, err := c.substitutes(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	lost := c.refused(ctx, best)
+	least := len(lost)
+	for attempt := 1; least > 0 && attempt < pickAttempts; attempt++ {
+		r.failed = append(r.failed, lost...)
+		picks, err := c.substitutes(ctx, r)
+		if err != nil || len(picks) < len(best) {
+			break // there are no others
+		}
+		if lost = c.refused(ctx, picks); len(lost) < least {
+			best, least = picks, len(lost)
+		}
+	}
+	return best, nil
+}
+
+// refused gives those of the picks that could not be connected to.
+func (c *Client) refused(ctx context.Context, picks []quorum.Pick) []bk.BookieID {
+	ids := make([]bk.BookieID, len(picks))
+	for i, p := range picks {
+		ids[i] = p.Bookie
+	}
+	return c.dialAhead(ids)(ctx)
 }
 
 // update writes the metadata that the core wants. At most one runs at a time:

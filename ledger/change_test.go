@@ -163,6 +163,43 @@ func TestRule17ConflictingChange(t *testing.T) {
 	}
 }
 
+// A dead bookie that is still listed, and of which the writer knows nothing, is
+// no substitute while there is another: the ensemble that names it is never
+// stored. One that is the last there is, is tried.
+func TestRule15SubstituteThatRefusesIsNotStored(t *testing.T) {
+	for seed := uint64(1); seed <= 16; seed++ {
+		inWorld(t, 3, ledger.Options{}, func(w *world) {
+			changes := make(chan ledger.EnsembleChange, 100)
+			c := w.client(ledger.Options{Seed: seed, Events: ledger.Events{
+				EnsembleChanged: func(ch ledger.EnsembleChange) { changes <- ch },
+			}})
+			wr, err := c.Create(w.ctx, bk.Quorum{Ensemble: 3, Write: 3, Ack: 3})
+			require.NoError(t, err)
+			w.append(wr, 3)
+			for range 3 {
+				require.NoError(t, w.Add(w.ctx))
+			}
+			dead, spare := w.Bookies[3:5], w.Bookies[5]
+			for _, b := range dead {
+				w.SetDown(b.ID, true)
+			}
+			gone := w.ensemble(wr.ID())[0]
+			w.SetDown(gone.ID, true)
+			w.append(wr, 10)
+			synctest.Wait()
+			require.Len(t, changes, 1)
+			require.Equal(t, []bk.BookieID{spare.ID}, (<-changes).To)
+			require.Equal(t, spare, w.ensemble(wr.ID())[0])
+
+			w.SetDown(spare.ID, true) // the ensemble cannot be had any more
+			_, err = wr.Append(w.ctx, payload(13))
+			require.ErrorIs(t, err, bk.ErrNotEnoughBookies)
+			require.NotZero(t, w.Dials(dead[0].ID))
+			require.NotZero(t, w.Dials(dead[1].ID))
+		})
+	}
+}
+
 func TestRule18EntriesComeBackFromTheNewBookie(t *testing.T) {
 	inWorld(t, 5, ledger.Options{}, func(w *world) {
 		wr := w.create(4, 2, 2) // striped: some pending entries are not touched by the change

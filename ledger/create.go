@@ -79,22 +79,31 @@ func (c *Client) create(ctx context.Context, q bk.Quorum, opts []CreateOption) (
 const dialAheadMax = 200 * time.Millisecond
 
 // dialAhead dials bookies that will be needed, unless they are connected. The
-// function it gives waits for that, for a short while.
-func (c *Client) dialAhead(ids []bk.BookieID) (wait func(context.Context)) {
+// function it gives waits for that, for a short while, and gives those that
+// could not be reached; one that is only slow is none of them.
+func (c *Client) dialAhead(ids []bk.BookieID) (wait func(context.Context) (failed []bk.BookieID)) {
 	dials := make([]<-chan struct{}, len(ids))
 	for i, id := range ids {
 		dials[i] = c.pool.Bookie(id).Connect()
 	}
-	return func(ctx context.Context) {
+	return func(ctx context.Context) (failed []bk.BookieID) {
 		ctx, cancel := context.WithTimeout(ctx, dialAheadMax)
 		defer cancel()
-		for _, d := range dials {
+		for i, d := range dials {
 			select {
 			case <-d:
 			case <-ctx.Done():
-				return
+				select {
+				case <-d:
+				default:
+					continue
+				}
+			}
+			if c.pool.Bookie(ids[i]).Epoch() == 0 {
+				failed = append(failed, ids[i])
 			}
 		}
+		return failed
 	}
 }
 
@@ -111,7 +120,7 @@ func (c *Client) epochs(ids []bk.BookieID) []uint64 {
 // storeNew writes the metadata of a new ledger, under a new id if id is
 // bk.InvalidLedgerID (rule 2). It also gives the epochs of the ensemble's
 // connections before that.
-func (c *Client) storeNew(ctx context.Context, id bk.LedgerID, m *layout.LedgerMetadata, dialed func(context.Context)) (storedMetadata, []uint64, error) {
+func (c *Client) storeNew(ctx context.Context, id bk.LedgerID, m *layout.LedgerMetadata, dialed func(context.Context) []bk.BookieID) (storedMetadata, []uint64, error) {
 	chosen := id != bk.InvalidLedgerID
 	for attempt := 1; ; attempt++ {
 		if !chosen {
